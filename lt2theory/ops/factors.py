@@ -1,0 +1,71 @@
+"""What a linear mixer hands to the recurrence: one token stream's factors.
+
+Axes: b batch, t time, f factors a token, h heads, k key width, v value width.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+FactorOrder = Literal["decay_first", "erase_first"]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Inputs of one linear recurrence, with the factor axis always present.
+
+    Each token applies its f factors in order, every one with its own decay, and the query reads
+    after the last. Under `accumulate` f grows by the loops; a plain mixer has f = 1.
+
+    Attributes:
+        q: Queries `[b t h k]`.
+        k: Keys `[b t f h k]`.
+        v: Values `[b t f h v]`.
+        log_decay: Natural log of alpha, never positive: `[b t f h]` (one scalar a head),
+            `[b t f h k]` (one a channel) or None (no decay).
+        beta: Erase strength `[b t f h]`, or None (no erasure).
+        write: Write strength `[b t f h]`, or None (beta where there is one, else 1).
+        scale: Factor on the read-out, or None for `k ** -0.5`.
+        order: `decay_first` is `(I - beta k k^T) D`, `erase_first` is `D (I - beta k k^T)`.
+    """
+
+    q: Float[Tensor, "b t h k"]
+    k: Float[Tensor, "b t f h k"]
+    v: Float[Tensor, "b t f h v"]
+    log_decay: Float[Tensor, "b t f h"] | Float[Tensor, "b t f h k"] | None = None
+    beta: Float[Tensor, "b t f h"] | None = None
+    write: Float[Tensor, "b t f h"] | None = None
+    scale: float | None = None
+    order: FactorOrder = "decay_first"
+
+    @property
+    def num_factors(self) -> int:
+        """Factors a token."""
+        return self.k.shape[2]
+
+    def after(self, earlier: "Factors | None") -> "Factors":
+        """These factors preceded, at every token, by those of `earlier`; the query is ours.
+
+        This is the whole of the `accumulate` semantics (docs/architecture.md).
+        """
+        if earlier is None:
+            return self
+        return replace(
+            self,
+            k=torch.cat([earlier.k, self.k], 2),
+            v=torch.cat([earlier.v, self.v], 2),
+            log_decay=_join(earlier.log_decay, self.log_decay),
+            beta=_join(earlier.beta, self.beta),
+            write=_join(earlier.write, self.write),
+        )
+
+
+def _join(earlier: Tensor | None, later: Tensor | None) -> Tensor | None:
+    """Concatenate along the factor axis; both come from one mixer, so both exist or neither."""
+    if earlier is None or later is None:
+        assert earlier is None and later is None, "factors of two different mixers cannot be joined"
+        return None
+    return torch.cat([earlier, later], 2)
