@@ -1,0 +1,71 @@
+# `make demo`, `make test` and `make check` need nothing but python3 (3.11 to 3.13) and make:
+# each of them makes .venv first where it is missing or older than what it was made from.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+RESULTS := build/test-results
+WHEEL := build/wheel
+
+# Two cores share the work: one thread a process, and as many processes as WORKERS says.
+WORKERS ?= 2
+export OMP_NUM_THREADS ?= 1
+export MPLBACKEND ?= Agg
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
+
+MAKEFLAGS += --no-print-directory
+.PHONY: demo test check install lint types imports tests slow-tests wheel docs clean
+
+demo: $(STAMP)
+	@$(BIN)/lt2 demo $(ARGS)
+
+test: lint types imports tests
+
+check: test slow-tests wheel docs
+
+install: $(STAMP)
+
+# torch comes first and alone, so that its build decides about Triton: a CUDA or ROCm build
+# brings its own, beside a CPU build FLA needs the release named here.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(None if ok else "lt2theory needs Python 3.11 to 3.13, and $(PYTHON) is " + sys.version.split()[0] + "; choose another with make PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet torch -c constraints.txt
+	@set -e; \
+	triton=$$($(BIN)/python -c 'import sys, torch; cpu = torch.version.cuda is None and torch.version.hip is None; print("triton==3.6.0" if cpu and sys.platform == "linux" else "")'); \
+	echo "$(BIN)/python -m pip install -e '.[dev]' $$triton -c constraints.txt"; \
+	$(BIN)/python -m pip install --quiet -e '.[dev]' $$triton -c constraints.txt
+	@touch $@
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+# Tests that need a CUDA device report themselves as skipped where there is none.
+tests: $(STAMP)
+	@mkdir -p $(RESULTS)
+	$(PYTEST) -m "not slow" --junitxml=$(RESULTS)/fast.xml
+
+slow-tests: $(STAMP)
+	@mkdir -p $(RESULTS)
+	$(PYTEST) -m slow --junitxml=$(RESULTS)/slow.xml
+
+# The wheel is built without the network and imported from a folder of its own, outside the tree.
+wheel: $(STAMP)
+	@rm -rf $(WHEEL)
+	$(BIN)/python -m build --wheel --no-isolation --outdir $(WHEEL) .
+	$(BIN)/python -m pip install --quiet --no-deps --target $(WHEEL)/site $(WHEEL)/*.whl
+	cd $(WHEEL) && PYTHONPATH=site ../../$(BIN)/python -c 'import lt2theory, tasks, proofs_checks, pathlib; here = pathlib.Path("site").resolve(); assert all(here in pathlib.Path(m.__file__).parents for m in (lt2theory, tasks, proofs_checks)), "not imported from the wheel"; print(sorted(tasks.catalogue()))'
+
+docs: $(STAMP)
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
