@@ -1,6 +1,6 @@
-"""What a linear mixer hands to the recurrence: one token stream's factors.
+"""What a mixer hands to its op: the factors of a recurrence, or the inputs of an attention.
 
-Axes: b batch, t time, f factors a token, h heads, k key width, v value width.
+Axes: b batch, t time, f factors a token, h heads, g key-value heads, k key width, v value width.
 """
 
 from dataclasses import dataclass, replace
@@ -61,6 +61,25 @@ class Factors:
             beta=_join(earlier.beta, self.beta),
             write=_join(earlier.write, self.write),
         )
+
+
+@dataclass(frozen=True)
+class AttentionInputs:
+    """Inputs of one softmax attention over the tokens of this call (cached ones are joined later).
+
+    Attributes:
+        q: Queries `[b t h k]`.
+        k: Keys `[b t g k]`, g dividing h.
+        v: Values `[b t g v]`.
+        window: Tokens that a query sees, itself included; None sees its whole past.
+        scale: Factor on the scores, or None for `k ** -0.5`.
+    """
+
+    q: Float[Tensor, "b t h k"]
+    k: Float[Tensor, "b t g k"]
+    v: Float[Tensor, "b t g v"]
+    window: int | None = None
+    scale: float | None = None
 
 
 def _join(earlier: Tensor | None, later: Tensor | None) -> Tensor | None:

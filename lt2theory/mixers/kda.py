@@ -1,0 +1,67 @@
+"""Kimi Delta Attention: the delta rule with one decay a channel (Kimi Linear, arXiv 2510.26692)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lt2theory.mixers.base import at_least_float32
+from lt2theory.mixers.delta import DeltaMixer
+from lt2theory.mixers.initialise import decay_rate_, time_step_bias_
+from lt2theory.mixers.norm import RMSNorm
+from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.stream import Slot, Stream
+from lt2theory.ops.factors import Factors
+
+
+class KimiDeltaAttention(DeltaMixer):
+    """`S_t = (I - beta k k^T) diag(alpha) S_{t-1} + beta k v^T`, alpha a vector over channels.
+
+    `log alpha = -exp(A_log) softplus(f(x) + dt_bias)` with a low-rank f; the output gate is a
+    sigmoid. Parameter names of FLA's `KimiDeltaAttention`.
+    """
+
+    def __init__(self, options: MixerOptions) -> None:
+        super().__init__(options)
+        width, rank = options.width, options.value_dim
+        keys = options.num_heads * options.head_dim
+        values = options.num_heads * options.value_dim
+        self.f_proj = nn.Sequential(
+            nn.Linear(width, rank, bias=False), nn.Linear(rank, keys, bias=False)
+        )
+        self.g_proj = nn.Sequential(
+            nn.Linear(width, rank, bias=False), nn.Linear(rank, values, bias=True)
+        )
+        self.A_log = nn.Parameter(torch.zeros(options.num_heads))
+        self.dt_bias = nn.Parameter(torch.zeros(keys))
+        self.o_norm = RMSNorm(options.value_dim, options.norm_eps)
+
+    def prepare(
+        self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
+    ) -> Factors:
+        """See `Mixer.prepare`."""  # noqa: DOC201 - inherited contract
+        q, k, v = self.project(x, stream, slot)
+        step = F.softplus(at_least_float32(self.f_proj(x)) + self.dt_bias)
+        step = step.unflatten(-1, (self.options.num_heads, -1))
+        log_decay = -(self.A_log.exp().unsqueeze(-1) * step).unsqueeze(2)
+        return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
+
+    def output(
+        self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
+    ) -> Float[Tensor, "b t d"]:
+        """See `Mixer.output`."""  # noqa: DOC201 - inherited contract
+        gate = torch.sigmoid(at_least_float32(self.g_proj(x)))
+        gate = gate.unflatten(-1, (self.options.num_heads, -1))
+        y: Tensor = self.o_proj((self.o_norm(o) * gate).flatten(-2).to(x.dtype))
+        return y
+
+    def initialise(self, generator: torch.Generator, std: float) -> None:
+        """Draw every parameter afresh; decays start as in FLA.
+
+        Args:
+            generator: Source of randomness.
+            std: Standard deviation of the projections.
+        """
+        super().initialise(generator, std)
+        decay_rate_(self.A_log, generator, low=1.0)
+        time_step_bias_(self.dt_bias, generator)

@@ -1,0 +1,86 @@
+"""Linear attention (Katharopoulos et al., arXiv 2006.16236) with a Hadamard feature map."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from lt2theory.mixers.base import LinearMixer, at_least_float32
+from lt2theory.mixers.initialise import uniform_
+from lt2theory.mixers.norm import RMSNorm
+from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.stream import Slot, Stream
+from lt2theory.ops.factors import Factors
+
+
+class HadamardFeatureMap(nn.Module):
+    """`(x W_1 + b_1) * (x W_2 + b_2)`: products of coordinates, of either sign."""
+
+    def __init__(self, head_dim: int) -> None:
+        super().__init__()
+        self.layer1 = nn.Linear(head_dim, head_dim)
+        self.layer2 = nn.Linear(head_dim, head_dim)
+
+    def forward(self, x: Float[Tensor, "*rest k"]) -> Float[Tensor, "*rest k"]:
+        """Map each head's vector.
+
+        Args:
+            x: Vectors along the last axis.
+
+        Returns:
+            The same shape.
+        """
+        y: Tensor = self.layer1(x) * self.layer2(x)
+        return y
+
+
+class LinearAttention(LinearMixer):
+    """`S_t = S_{t-1} + k v^T`: no decay, no erasure, no convolution.
+
+    Unnormalised (no division by the sum of keys), with an RMS norm on the read-out.
+    Parameter names of FLA's `LinearAttention` with its defaults.
+    """
+
+    def __init__(self, options: MixerOptions) -> None:
+        super().__init__(options)
+        keys = options.num_heads * options.head_dim
+        values = options.num_heads * options.value_dim
+        self.feature_map_q = HadamardFeatureMap(options.head_dim)
+        self.feature_map_k = HadamardFeatureMap(options.head_dim)
+        self.q_proj = nn.Linear(options.width, keys, bias=False)
+        self.k_proj = nn.Linear(options.width, keys, bias=False)
+        self.v_proj = nn.Linear(options.width, values, bias=False)
+        self.norm = RMSNorm(options.value_dim, options.norm_eps)
+        self.o_proj = nn.Linear(values, options.width, bias=False)
+
+    def prepare(
+        self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
+    ) -> Factors:
+        """See `Mixer.prepare`."""  # noqa: DOC201 - inherited contract
+        heads = self.options.num_heads
+        q = self.feature_map_q(self.q_proj(x).unflatten(-1, (heads, -1)))
+        k = self.feature_map_k(self.k_proj(x).unflatten(-1, (heads, -1)))
+        v = self.v_proj(x).unflatten(-1, (heads, -1))
+        q, k, v = at_least_float32(q), at_least_float32(k), at_least_float32(v)
+        return Factors(q, k.unsqueeze(2), v.unsqueeze(2))
+
+    def output(
+        self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
+    ) -> Float[Tensor, "b t d"]:
+        """See `Mixer.output`."""  # noqa: DOC201 - inherited contract
+        y: Tensor = self.o_proj(self.norm(o).flatten(-2).to(x.dtype))
+        return y
+
+    def initialise(self, generator: torch.Generator, std: float) -> None:
+        """Draw every parameter afresh; the feature maps as `torch.nn.Linear` does.
+
+        Args:
+            generator: Source of randomness.
+            std: Standard deviation of the projections.
+        """
+        super().initialise(generator, std)
+        bound = 1 / math.sqrt(self.options.head_dim)
+        for feature_map in (self.feature_map_q, self.feature_map_k):
+            for parameter in feature_map.parameters():
+                uniform_(parameter, -bound, bound, generator)

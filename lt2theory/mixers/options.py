@@ -1,0 +1,34 @@
+"""What a mixer is built from."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MixerOptions:
+    """Sizes and switches of one mixer; `LoopedConfig` validates them and fills this in.
+
+    Attributes:
+        width: Model width d.
+        num_heads: Heads h.
+        head_dim: Key width k of a head.
+        value_dim: Value width v of a head.
+        num_kv_heads: Key-value heads g of the softmax family; h is a multiple of it.
+        window: Tokens that a window layer sees, itself included; None for full attention.
+        conv_width: Taps of the short convolution on q, k and v; 0 for none.
+        negative_eigenvalues: Let beta range over (0, 2) instead of (0, 1) (arXiv 2411.12537).
+        output_gate: Gate the output of the softmax family by `sigmoid(x W_g)` (LT2, section 3.4).
+        rope_base: Base of the rotary positions of the softmax family; None for no rotation.
+        norm_eps: Epsilon of the normalisations.
+    """
+
+    width: int
+    num_heads: int
+    head_dim: int
+    value_dim: int
+    num_kv_heads: int
+    window: int | None = None
+    conv_width: int = 4
+    negative_eigenvalues: bool = False
+    output_gate: bool = False
+    rope_base: float | None = None
+    norm_eps: float = 1e-5

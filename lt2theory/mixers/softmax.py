@@ -1,0 +1,70 @@
+"""Softmax attention, over the whole past or a sliding window, with an optional output gate."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from lt2theory.mixers.base import AttentionMixer, at_least_float32
+from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.rotary import rotate
+from lt2theory.mixers.stream import Slot, Stream
+from lt2theory.ops.factors import AttentionInputs
+
+
+class SoftmaxAttention(AttentionMixer):
+    """Causal softmax attention over the whole past; grouped heads and rotary positions optional.
+
+    The output gate is `sigmoid(x W_g)`, one number a head and channel, before `o_proj`; it starts
+    at exactly one half (LT2, section 3.4; `proofs_checks` G2).
+    """
+
+    def __init__(self, options: MixerOptions) -> None:
+        super().__init__(options)
+        queries = options.num_heads * options.head_dim
+        keys = options.num_kv_heads * options.head_dim
+        values = options.num_heads * options.value_dim
+        self.q_proj = nn.Linear(options.width, queries, bias=False)
+        self.k_proj = nn.Linear(options.width, keys, bias=False)
+        self.v_proj = nn.Linear(options.width, options.num_kv_heads * options.value_dim, bias=False)
+        if options.output_gate:
+            self.g_proj = nn.Linear(options.width, values, bias=False)
+        self.o_proj = nn.Linear(values, options.width, bias=False)
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that a query sees, itself included; None for its whole past."""
+        return None
+
+    def prepare(
+        self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
+    ) -> AttentionInputs:
+        """See `Mixer.prepare`."""  # noqa: DOC201 - inherited contract
+        heads, groups = self.options.num_heads, self.options.num_kv_heads
+        q = at_least_float32(self.q_proj(x)).unflatten(-1, (heads, -1))
+        k = at_least_float32(self.k_proj(x)).unflatten(-1, (groups, -1))
+        v = at_least_float32(self.v_proj(x)).unflatten(-1, (groups, -1))
+        if self.options.rope_base is not None:
+            q = rotate(q, stream.positions, self.options.rope_base)
+            k = rotate(k, stream.positions, self.options.rope_base)
+        return AttentionInputs(q, k, v, window=self.window)
+
+    def output(
+        self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
+    ) -> Float[Tensor, "b t d"]:
+        """See `Mixer.output`."""  # noqa: DOC201 - inherited contract
+        o = o.flatten(-2)
+        if self.options.output_gate:
+            o = o * torch.sigmoid(at_least_float32(self.g_proj(x)))
+        y: Tensor = self.o_proj(o.to(x.dtype))
+        return y
+
+    def initialise(self, generator: torch.Generator, std: float) -> None:
+        """Draw every parameter afresh; the output gate starts at zero, so at one half.
+
+        Args:
+            generator: Source of randomness.
+            std: Standard deviation of the projections.
+        """
+        super().initialise(generator, std)
+        if self.options.output_gate:
+            nn.init.zeros_(self.g_proj.weight)

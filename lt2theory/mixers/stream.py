@@ -1,0 +1,68 @@
+"""Where the tokens of one call stand: their positions, their segments, and what came before."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The tokens of one call, as every layer and loop sees them.
+
+    A segment is a run of tokens that belong together: a document, or the real tokens beside
+    left padding. Nothing (state, convolution, attention) crosses from one into another.
+
+    Attributes:
+        positions: Position of each token within its segment, `[b t]`.
+        segments: Segment of each token, `[b t]`; -1 is padding. None: one unbroken stream.
+        past_segments: Segments of the cached tokens just before, `[b m]`, oldest first; given
+            exactly when `segments` is. May be shorter than the history of a window or state.
+    """
+
+    positions: Int[Tensor, "b t"]
+    segments: Int[Tensor, "b t"] | None = None
+    past_segments: Int[Tensor, "b m"] | None = None
+
+    def segments_with_past(self, length: int) -> Int[Tensor, "b n"] | None:
+        """Segments of the last `length` cached tokens followed by this call's.
+
+        Args:
+            length: How many cached tokens to put in front; where fewer are known the rest
+                reads -2, which equals no segment.
+
+        Returns:
+            `[b length+t]`, or None for an unbroken stream.
+        """
+        if self.segments is None or self.past_segments is None:
+            return None
+        batch, known = self.past_segments.shape
+        if known >= length:
+            past = self.past_segments[:, known - length :]
+        else:
+            unknown = self.segments.new_full((batch, length - known), -2)
+            past = torch.cat([unknown, self.past_segments], 1)
+        return torch.cat([past, self.segments], 1)
+
+
+@dataclass
+class Slot:
+    """What one mixer remembers in one loop; updated in place by the call that uses it.
+
+    Attributes:
+        conv: Inputs of the short convolution for the last `conv_width - 1` tokens, `[b c ch]`.
+        state: Matrix state `[b h k v]`, at least float32.
+        keys: Keys of the cached tokens `[b m g k]`.
+        values: Values of the cached tokens `[b m g v]`.
+    """
+
+    conv: Tensor | None = None
+    state: Tensor | None = None
+    keys: Tensor | None = None
+    values: Tensor | None = None
+
+    def num_bytes(self) -> int:
+        """Bytes held by the tensors of this slot."""
+        held = (self.conv, self.state, self.keys, self.values)
+        return sum(x.numel() * x.element_size() for x in held if x is not None)
