@@ -1,0 +1,10 @@
+"""Functions on tensors: the linear recurrence and index-set attention, in several backends."""
+
+from lt2theory.ops.backends import RECURRENCES as RECURRENCES
+from lt2theory.ops.factors import FactorOrder as FactorOrder
+from lt2theory.ops.factors import Factors as Factors
+from lt2theory.ops.recurrence import explain_recurrence as explain_recurrence
+from lt2theory.ops.recurrence import linear_recurrence as linear_recurrence
+from lt2theory.ops.recurrence import run_factors as run_factors
+from lt2theory.ops.reference import apply_factor as apply_factor
+from lt2theory.ops.reference import state_dtype as state_dtype

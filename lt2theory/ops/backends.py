@@ -1,0 +1,177 @@
+"""Which backends an op has, which one `auto` takes, and why.
+
+A backend is one entry in a table. A table is ordered: `auto` takes the first entry that neither
+refuses the workload nor declines it. The decision looks at device, dtype and shapes only, so it
+never waits for a device and never depends on values.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from lt2theory.ops.factors import FactorOrder, Factors
+from lt2theory.ops.reference import reference_recurrence
+
+Workload = TypeVar("Workload")
+Runner = TypeVar("Runner")
+
+RecurrenceRunner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class RecurrenceWorkload:
+    """What a backend of the recurrence is chosen from.
+
+    Attributes:
+        device: Device type (`cpu`, `cuda`).
+        dtype: Dtype of the inputs.
+        length: Tokens.
+        num_factors: Factors a token.
+        key_width: Key width of a head.
+        value_width: Value width of a head.
+        decay: `none`, `scalar` (one a head) or `vector` (one a channel).
+        erases: Whether there is a beta.
+        order: The factor order.
+    """
+
+    device: str
+    dtype: torch.dtype
+    length: int
+    num_factors: int
+    key_width: int
+    value_width: int
+    decay: str
+    erases: bool
+    order: FactorOrder
+
+    @classmethod
+    def of(cls, factors: Factors) -> "RecurrenceWorkload":
+        """The workload that `factors` are.
+
+        Args:
+            factors: The inputs of a recurrence.
+
+        Returns:
+            Their workload.
+        """
+        decay = "none"
+        if factors.log_decay is not None:
+            decay = "vector" if factors.log_decay.dim() == factors.k.dim() else "scalar"
+        return cls(
+            device=factors.q.device.type,
+            dtype=factors.q.dtype,
+            length=factors.q.shape[1],
+            num_factors=factors.num_factors,
+            key_width=factors.k.shape[-1],
+            value_width=factors.v.shape[-1],
+            decay=decay,
+            erases=factors.beta is not None,
+            order=factors.order,
+        )
+
+
+def _never(workload: object) -> None:
+    """No objection to any workload."""
+
+
+@dataclass(frozen=True)
+class Backend(Generic[Workload, Runner]):
+    """One implementation of an op.
+
+    Attributes:
+        name: Its name.
+        load: Returns the implementation; imports what it needs only then.
+        merit: Why `auto` takes it where it does.
+        refuses: Why it cannot do a workload at all, or None where it can.
+        declines: Why `auto` passes it over though it could do the workload, or None.
+    """
+
+    name: str
+    load: Callable[[], Runner]
+    merit: str
+    refuses: Callable[[Workload], str | None] = _never
+    declines: Callable[[Workload], str | None] = _never
+
+
+@dataclass(frozen=True)
+class Choice(Generic[Workload, Runner]):
+    """A backend, why it was taken, and why the ones before it were not.
+
+    Attributes:
+        backend: The backend that runs.
+        reason: Why.
+        passed_over: The objection to every backend that `auto` would rather have taken.
+    """
+
+    backend: Backend[Workload, Runner]
+    reason: str
+    passed_over: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.backend.name}: {self.reason}"]
+        lines += [f"not {name}: {objection}" for name, objection in self.passed_over]
+        return "; ".join(lines)
+
+
+@dataclass(frozen=True)
+class Registry(Generic[Workload, Runner]):
+    """The backends of one op, in the order in which `auto` prefers them.
+
+    Attributes:
+        op: Name of the op.
+        backends: The entries.
+    """
+
+    op: str
+    backends: tuple[Backend[Workload, Runner], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that can be asked for, `auto` among them."""
+        return ("auto", *sorted(entry.name for entry in self.backends))
+
+    def choose(self, workload: Workload, backend: str = "auto") -> Choice[Workload, Runner]:
+        """Take the backend asked for, or the best one.
+
+        Args:
+            workload: What is to be computed.
+            backend: A name in `names`.
+
+        Returns:
+            The choice with its reasons.
+
+        Raises:
+            ValueError: If there is no such backend, or it cannot do this workload.
+        """
+        if backend not in self.names:
+            raise ValueError(
+                f"backend must be one of {', '.join(self.names)} for {self.op}, got {backend!r}"
+            )
+        if backend != "auto":
+            entry = next(entry for entry in self.backends if entry.name == backend)
+            objection = entry.refuses(workload)
+            if objection is not None:
+                raise ValueError(f"backend {backend!r} cannot run this {self.op}: {objection}")
+            return Choice(entry, "asked for by name")
+        passed_over: list[tuple[str, str]] = []
+        for entry in self.backends:
+            objection = entry.refuses(workload) or entry.declines(workload)
+            if objection is None:
+                return Choice(entry, entry.merit, tuple(passed_over))
+            passed_over.append((entry.name, objection))
+        raise ValueError(f"no backend can run this {self.op}: {passed_over}")
+
+
+RECURRENCES: Registry[RecurrenceWorkload, RecurrenceRunner] = Registry(
+    "linear_recurrence",
+    (
+        Backend(
+            name="reference",
+            load=lambda: reference_recurrence,
+            merit="token by token, any dtype",
+        ),
+    ),
+)
