@@ -1,0 +1,121 @@
+"""The table of verbs, and the way from an argument list to an exit code."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lt2theory import __version__
+from lt2theory.cli.errors import BAD_USAGE, DONE, INTERRUPTED, UsageError, one_line
+
+DEBUG_VARIABLE = "LT2_DEBUG"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A verb: where it lives (imported when it is called) and what it does, in one line."""
+
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS = {
+    "demo": Command("demo", "run", "paired experiments on a CPU in minutes, and their report"),
+    "tasks list": Command("tasks", "list_tasks", "every task with its stages and knobs"),
+    "tasks show": Command("tasks", "show", "a decoded example of a task, its answer and floors"),
+    "tasks export": Command("tasks", "export", "a task's examples as Parquet or .npz, with a card"),
+    "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
+    "report": Command("report", "run", "the HTML report of a run folder or of a study"),
+    "bench tasks": Command("bench", "tasks", "examples a second of the task generators"),
+    "bench ops": Command("bench", "ops", "speed of the recurrences against a token loop"),
+}
+
+EPILOGUE = """\
+exit codes: 0 done; 1 a check failed; 2 bad usage, with one line that says what and why;
+            130 interrupted, and the same command resumes
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line.
+
+    Args:
+        argv: The arguments after the program's name; those of the process by default.
+
+    Returns:
+        The exit code: 0 done, 1 a check failed, 2 bad usage, 130 interrupted and resumable.
+
+    Raises:
+        ValueError: Under `LT2_DEBUG` only, to show where it comes from.
+        OSError: Likewise.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt as interruption:
+        detail = str(interruption) or "interrupted; run the same command again to resume"
+        print(f"lt2: {detail}", file=sys.stderr)
+        return INTERRUPTED
+    except (ValueError, OSError) as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        print(f"lt2: error: {one_line(error)}", file=sys.stderr)
+        return BAD_USAGE
+
+
+def _dispatch(arguments: list[str]) -> int:
+    """Return the exit code of the verb that the first one or two words name.
+
+    Raises:
+        UsageError: If they name none.
+    """
+    if arguments[:1] == ["--version"]:
+        print(f"lt2 {__version__}")
+        return DONE
+    words = [word for word in arguments[:2] if not word.startswith("-")]
+    for length in (1, 2):
+        command = COMMANDS.get(" ".join(words[:length]))
+        if command is not None and len(words) >= length:
+            module = importlib.import_module(f"lt2theory.cli.{command.module}")
+            run: Callable[[list[str]], int] = getattr(module, command.function)
+            return run(arguments[length:])
+    group = words[0] if words and any(name.startswith(f"{words[0]} ") for name in COMMANDS) else ""
+    rest = arguments[1:] if group else arguments
+    if rest[:1] in (["-h"], ["--help"]):
+        print(help_text(group))
+        return DONE
+    raise UsageError(_unknown(group, rest))
+
+
+def help_text(group: str = "") -> str:
+    """The help of `lt2`, or of a group of verbs such as `lt2 tasks`.
+
+    Args:
+        group: A verb's first word, or nothing for the whole command.
+
+    Returns:
+        The text, with one line for each verb.
+    """
+    names = [name for name in COMMANDS if not group or name.startswith(f"{group} ")]
+    verbs = "\n".join(f"  lt2 {name:<16} {COMMANDS[name].summary}" for name in names)
+    usage = f"usage: lt2 {group} VERB ..." if group else "usage: lt2 [--version] VERB ..."
+    return (
+        f"{usage}\n\n"
+        "What looping a sub-quadratic sequence model buys: curricula, looped mixers, theory.\n\n"
+        f"{verbs}\n\n"
+        "Each verb explains all its options: lt2 VERB --help\n"
+        f"{EPILOGUE}"
+        f"With {DEBUG_VARIABLE}=1 in the environment an error shows its traceback."
+    )
+
+
+def _unknown(group: str, rest: list[str]) -> str:
+    """Return a line that says which word is no verb and what may stand there."""
+    prefix = f"{group} " if group else ""
+    verbs = [name.removeprefix(prefix) for name in COMMANDS if name.startswith(prefix)]
+    choices = dict.fromkeys(verb.split()[0] for verb in verbs)
+    where = f"VERB of lt2 {group}".strip()
+    found = f"{rest[0]!r} is not one" if rest else "none given"
+    return f"{where}: {found} (choose from {', '.join(choices)})"

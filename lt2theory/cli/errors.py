@@ -1,0 +1,123 @@
+"""Exit codes, and every refusal in one line: field, value, allowed range."""
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from tyro import _errors as events
+from tyro._arguments import ArgumentDefinition
+
+DONE = 0
+CHECK_FAILED = 1
+BAD_USAGE = 2
+INTERRUPTED = 130
+
+
+class UsageError(ValueError):
+    """A command line that cannot be carried out; its text is one line."""
+
+
+def one_line(error: BaseException) -> str:
+    """Say in one line what was wrong.
+
+    Args:
+        error: Any error that a user can cause: of the library, of pydantic or of the system.
+
+    Returns:
+        The message without line breaks; pydantic's errors as `field: value is not allowed (why)`.
+    """
+    if isinstance(error, ValidationError):
+        return fields(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'file'}: {error.strerror.lower()}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def fields(error: ValidationError, prefix: Sequence[str] = (), *, flags: bool = False) -> str:
+    """Write a pydantic error as one line.
+
+    Args:
+        error: What pydantic raised.
+        prefix: Names of the fields around the model that refused.
+        flags: Whether the fields were command-line flags, and are to be named as such.
+
+    Returns:
+        One clause for each refused field, joined by semicolons.
+    """
+    return "; ".join(_clause(item, prefix, flags) for item in error.errors(include_url=False))
+
+
+def refuse(event: events.ParseErrorEvent) -> NoReturn:
+    """Turn a parse error of tyro into a `UsageError`.
+
+    Args:
+        event: What tyro is about to report.
+
+    Raises:
+        UsageError: Always, with the line to print.
+    """
+    cause = sys.exception()
+    raise UsageError(f"{_parse_error(event, cause)} (see {event.prog} --help)") from None
+
+
+def _clause(item: ErrorDetails, prefix: Sequence[str], flags: bool) -> str:
+    """Return one refused field: its name, the value and pydantic's reason."""
+    # A union's members stand in `loc` too, as type names; flags never contain them.
+    names = [*prefix, *(str(part) for part in item["loc"])]
+    name = ".".join(names)
+    if flags and name:
+        name = "--" + name.replace("_", "-")
+    reason = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if item["type"] == "value_error":
+        return f"{name}: {reason}" if name else reason
+    if item["type"] == "missing":
+        return f"{name}: no value given (required)"
+    if item["type"] == "extra_forbidden":
+        return f"{name}: no such field"
+    return f"{name}: {item['input']!r} is not allowed ({reason})"
+
+
+def _parse_error(event: events.ParseErrorEvent, cause: BaseException | None) -> str:
+    """Return what tyro refused, as field, value and allowed range."""
+    match event:
+        case events.InvalidChoice():
+            allowed = ", ".join(event.choices)
+            return (
+                f"{_flag(event.argument)}: {event.value!r} is not allowed (choose from {allowed})"
+            )
+        case events.BadValue():
+            return f"{_flag(event.argument)}: no value given (expected {_metavar(event.argument)})"
+        case events.MissingArgs():
+            missing = [found.arg for found in event.missing_arguments]
+            return "; ".join(f"{_flag(arg)}: no value given (required)" for arg in missing)
+        case events.UnrecognizedArgs():
+            return f"{event.tokens[0]}: no such option"
+        case events.InstantiationFailure(argument=ArgumentDefinition() as argument):
+            return f"{_flag(argument)}: {event.message} (expected {_metavar(argument)})"
+        case events.InstantiationFailure():
+            return _construction(event, cause)
+    return " ".join(f"{type(event).__name__} in the arguments of {event.prog}".split())
+
+
+def _construction(event: events.InstantiationFailure, cause: BaseException | None) -> str:
+    """Return why a configuration refused its values; pydantic's own error says which of them."""
+    original = cause.__context__ if cause is not None else None
+    if isinstance(original, ValidationError):
+        # tyro names the model by the path of attributes, whose first is our own (see `parse`).
+        path = str(getattr(cause, "arg", "")).split(".")[1:]
+        return fields(original, path, flags=True)
+    return " ".join(event.message.split())
+
+
+def _flag(argument: ArgumentDefinition) -> str:
+    """Return the flag as it is typed, or the name of a positional argument."""
+    if argument.is_positional():
+        return str(argument.lowered.metavar)
+    return argument.lowered.name_or_flags[-1]
+
+
+def _metavar(argument: ArgumentDefinition) -> str:
+    """Return what an argument takes, in tyro's words."""
+    return str(argument.lowered.metavar or "no value")
