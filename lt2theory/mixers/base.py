@@ -78,5 +78,12 @@ class AttentionMixer(Mixer[AttentionInputs]):
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """`x`, in float32 where it is narrower."""
+    """Widen half precision.
+
+    Args:
+        x: Any float tensor.
+
+    Returns:
+        `x`, in float32 where it is narrower.
+    """
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from lt2theory.mixers.base import LinearMixer, at_least_float32
 from lt2theory.mixers.norm import unit
@@ -66,13 +67,8 @@ class DeltaMixer(LinearMixer):
         beta = torch.sigmoid(at_least_float32(self.b_proj(x))).unsqueeze(2)
         return 2.0 * beta if self.options.negative_eigenvalues else beta
 
+    @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
-        """Draw every parameter afresh.
-
-        Args:
-            generator: Source of randomness.
-            std: Standard deviation of the projections.
-        """
         super().initialise(generator, std)
         for module in self.children():
             if isinstance(module, ShortConvolution):

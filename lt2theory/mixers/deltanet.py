@@ -2,6 +2,7 @@
 
 from jaxtyping import Float
 from torch import Tensor
+from typing_extensions import override
 
 from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.norm import RMSNorm
@@ -17,16 +18,16 @@ class DeltaNet(DeltaMixer):
         super().__init__(options)
         self.o_norm = RMSNorm(options.value_dim, options.norm_eps)
 
+    @override
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
-        """See `Mixer.prepare`."""  # noqa: DOC201 - inherited contract
         q, k, v = self.project(x, stream, slot)
         return Factors(q, k, v, beta=self.erase_strength(x))
 
+    @override
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        """See `Mixer.output`."""  # noqa: DOC201 - inherited contract
         y: Tensor = self.o_proj(self.o_norm(o).flatten(-2).to(x.dtype))
         return y

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from lt2theory.mixers.base import at_least_float32
 from lt2theory.mixers.delta import DeltaMixer
@@ -29,30 +30,25 @@ class GatedDeltaNet(DeltaMixer):
         self.dt_bias = nn.Parameter(torch.zeros(options.num_heads))
         self.o_norm = RMSNorm(options.value_dim, options.norm_eps)
 
+    @override
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
-        """See `Mixer.prepare`."""  # noqa: DOC201 - inherited contract
         q, k, v = self.project(x, stream, slot)
         step = F.softplus(at_least_float32(self.a_proj(x)) + self.dt_bias)
         log_decay = -(self.A_log.exp() * step).unsqueeze(2)
         return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
 
+    @override
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        """See `Mixer.output`."""  # noqa: DOC201 - inherited contract
         gate = F.silu(at_least_float32(self.g_proj(x))).unflatten(-1, (self.options.num_heads, -1))
         y: Tensor = self.o_proj((self.o_norm(o) * gate).flatten(-2).to(x.dtype))
         return y
 
+    @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
-        """Draw every parameter afresh; decays start as in FLA and Mamba2.
-
-        Args:
-            generator: Source of randomness.
-            std: Standard deviation of the projections.
-        """
         super().initialise(generator, std)
         decay_rate_(self.A_log, generator)
         time_step_bias_(self.dt_bias, generator)

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from lt2theory.mixers.base import at_least_float32
 from lt2theory.mixers.delta import DeltaMixer
@@ -36,32 +37,27 @@ class KimiDeltaAttention(DeltaMixer):
         self.dt_bias = nn.Parameter(torch.zeros(keys))
         self.o_norm = RMSNorm(options.value_dim, options.norm_eps)
 
+    @override
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
-        """See `Mixer.prepare`."""  # noqa: DOC201 - inherited contract
         q, k, v = self.project(x, stream, slot)
         step = F.softplus(at_least_float32(self.f_proj(x)) + self.dt_bias)
         step = step.unflatten(-1, (self.options.num_heads, -1))
         log_decay = -(self.A_log.exp().unsqueeze(-1) * step).unsqueeze(2)
         return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
 
+    @override
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        """See `Mixer.output`."""  # noqa: DOC201 - inherited contract
         gate = torch.sigmoid(at_least_float32(self.g_proj(x)))
         gate = gate.unflatten(-1, (self.options.num_heads, -1))
         y: Tensor = self.o_proj((self.o_norm(o) * gate).flatten(-2).to(x.dtype))
         return y
 
+    @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
-        """Draw every parameter afresh; decays start as in FLA.
-
-        Args:
-            generator: Source of randomness.
-            std: Standard deviation of the projections.
-        """
         super().initialise(generator, std)
         decay_rate_(self.A_log, generator, low=1.0)
         time_step_bias_(self.dt_bias, generator)

@@ -5,6 +5,7 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from typing_extensions import override
 
 from lt2theory.mixers.base import LinearMixer, at_least_float32
 from lt2theory.mixers.initialise import uniform_
@@ -54,10 +55,10 @@ class LinearAttention(LinearMixer):
         self.norm = RMSNorm(options.value_dim, options.norm_eps)
         self.o_proj = nn.Linear(values, options.width, bias=False)
 
+    @override
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
-        """See `Mixer.prepare`."""  # noqa: DOC201 - inherited contract
         heads = self.options.num_heads
         q = self.feature_map_q(self.q_proj(x).unflatten(-1, (heads, -1)))
         k = self.feature_map_k(self.k_proj(x).unflatten(-1, (heads, -1)))
@@ -65,20 +66,15 @@ class LinearAttention(LinearMixer):
         q, k, v = at_least_float32(q), at_least_float32(k), at_least_float32(v)
         return Factors(q, k.unsqueeze(2), v.unsqueeze(2))
 
+    @override
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        """See `Mixer.output`."""  # noqa: DOC201 - inherited contract
         y: Tensor = self.o_proj(self.norm(o).flatten(-2).to(x.dtype))
         return y
 
+    @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
-        """Draw every parameter afresh; the feature maps as `torch.nn.Linear` does.
-
-        Args:
-            generator: Source of randomness.
-            std: Standard deviation of the projections.
-        """
         super().initialise(generator, std)
         bound = 1 / math.sqrt(self.options.head_dim)
         for feature_map in (self.feature_map_q, self.feature_map_k):

@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from typing_extensions import override
 
 from lt2theory.mixers.base import AttentionMixer, at_least_float32
 from lt2theory.mixers.options import MixerOptions
@@ -35,10 +36,10 @@ class SoftmaxAttention(AttentionMixer):
         """Tokens that a query sees, itself included; None for its whole past."""
         return None
 
+    @override
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> AttentionInputs:
-        """See `Mixer.prepare`."""  # noqa: DOC201 - inherited contract
         heads, groups = self.options.num_heads, self.options.num_kv_heads
         q = at_least_float32(self.q_proj(x)).unflatten(-1, (heads, -1))
         k = at_least_float32(self.k_proj(x)).unflatten(-1, (groups, -1))
@@ -48,23 +49,18 @@ class SoftmaxAttention(AttentionMixer):
             k = rotate(k, stream.positions, self.options.rope_base)
         return AttentionInputs(q, k, v, window=self.window)
 
+    @override
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        """See `Mixer.output`."""  # noqa: DOC201 - inherited contract
         o = o.flatten(-2)
         if self.options.output_gate:
             o = o * torch.sigmoid(at_least_float32(self.g_proj(x)))
         y: Tensor = self.o_proj(o.to(x.dtype))
         return y
 
+    @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
-        """Draw every parameter afresh; the output gate starts at zero, so at one half.
-
-        Args:
-            generator: Source of randomness.
-            std: Standard deviation of the projections.
-        """
         super().initialise(generator, std)
         if self.options.output_gate:
             nn.init.zeros_(self.g_proj.weight)

@@ -63,6 +63,10 @@ class Slot:
     values: Tensor | None = None
 
     def num_bytes(self) -> int:
-        """Bytes held by the tensors of this slot."""
+        """Count what this slot holds.
+
+        Returns:
+            Bytes of its tensors.
+        """
         held = (self.conv, self.state, self.keys, self.values)
         return sum(x.numel() * x.element_size() for x in held if x is not None)
