@@ -1,5 +1,6 @@
 """Exit codes, and every refusal in one line: field, value, allowed range."""
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -31,7 +32,7 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return fields(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'file'}: {error.strerror.lower()}"
+        return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -95,7 +96,7 @@ def _parse_error(event: events.ParseErrorEvent, cause: BaseException | None) -> 
         case events.UnrecognizedArgs():
             return f"{event.tokens[0]}: no such option"
         case events.InstantiationFailure(argument=ArgumentDefinition() as argument):
-            return f"{_flag(argument)}: {event.message} (expected {_metavar(argument)})"
+            return f"{_flag(argument)}: {_unread(event.message)} (expected {_metavar(argument)})"
         case events.InstantiationFailure():
             return _construction(event, cause)
     return " ".join(f"{type(event).__name__} in the arguments of {event.prog}".split())
@@ -109,6 +110,12 @@ def _construction(event: events.InstantiationFailure, cause: BaseException | Non
         path = str(getattr(cause, "arg", "")).split(".")[1:]
         return fields(original, path, flags=True)
     return " ".join(event.message.split())
+
+
+def _unread(message: str) -> str:
+    """Return the value at the end of a conversion error as one that is not allowed."""
+    value = re.fullmatch(r"[\w() ]+: ('.*'|\[.*\])", message)
+    return f"{value[1]} is not allowed" if value else " ".join(message.split())
 
 
 def _flag(argument: ArgumentDefinition) -> str:
