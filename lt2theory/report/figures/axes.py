@@ -1,0 +1,302 @@
+"""Pieces that several figures share: floors, intervals, legends and axes of lengths."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from lt2theory.report.frames import numbers
+from lt2theory.report.style import INK, MUTED, WIDTH, ArmStyle, arm_styles
+
+# Room that one line of a margin label needs, as a share of a panel's height.
+LABEL_GAP = 0.062
+# Mean width of a character of a small label, in inches.
+CHARACTER_WIDTH = 0.068
+FLOOR_DASH = (0, (4, 3))
+
+
+def new_figure(
+    panels: int = 1, *, height: float = 3.3, width: float = WIDTH
+) -> tuple[Figure, list[Axes]]:
+    """A figure with panels side by side, unknown to pyplot.
+
+    Args:
+        panels: How many.
+        height: In inches.
+        width: In inches.
+
+    Returns:
+        The figure and its axes from left to right.
+    """
+    figure = Figure(figsize=(width, height))
+    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def styles_for(
+    labels: Iterable[object], styles: Mapping[str, ArmStyle] | None
+) -> dict[str, ArmStyle]:
+    """The looks of the arms of one figure.
+
+    Args:
+        labels: Names of arms in the figure's table.
+        styles: Looks shared by a whole report, or None to make some.
+
+    Returns:
+        A style for each distinct label, in order of first occurrence.
+
+    Raises:
+        ValueError: `styles` lacks an arm of the table.
+    """
+    made = arm_styles(labels)
+    if styles is None:
+        return made
+    missing = [name for name in made if name not in styles]
+    if missing:
+        raise ValueError(f"styles lacks arm {missing[0]!r}, it has: {', '.join(styles)}")
+    return {name: styles[name] for name in made}
+
+
+def arm_legend(
+    figure: Figure,
+    styles: Mapping[str, ArmStyle],
+    *,
+    markers: bool = True,
+    extra: Sequence[Line2D] = (),
+) -> None:
+    """One legend for the figure, above its panels, in as many columns as fit.
+
+    Args:
+        figure: The figure.
+        styles: Arms to list.
+        markers: Whether the arms are drawn with markers.
+        extra: Further entries, with their labels.
+    """
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=look.colour,
+            linestyle=look.dash,
+            label=name,
+            marker=look.marker if markers else "",
+        )
+        for name, look in styles.items()
+    ]
+    entries = [*handles, *extra]
+    longest = max(len(str(entry.get_label())) for entry in entries)
+    columns = max(1, min(len(entries), int(figure.get_figwidth() * 12 / (longest + 6))))
+    figure.legend(handles=entries, loc="outside upper left", ncols=columns, borderaxespad=0.2)
+
+
+def draw_interval_line(
+    axes: Axes, frame: pd.DataFrame, x: str, look: ArmStyle, *, label: str
+) -> None:
+    """A line through `value` with error bars from `low` to `high` where they are known.
+
+    Args:
+        axes: Where to draw.
+        frame: One row a point: column `x`, `value`, and optionally `low` and `high`.
+        x: Name of the abscissa's column.
+        look: The arm's style.
+        label: The arm's name, carried by the line.
+    """
+    ordered = frame.sort_values(x)
+    places, values = numbers(ordered, x), numbers(ordered, "value")
+    axes.plot(
+        places, values, color=look.colour, linestyle=look.dash, marker=look.marker, label=label
+    )
+    if {"low", "high"} <= set(ordered.columns):
+        low, high = numbers(ordered, "low"), numbers(ordered, "high")
+        known = np.isfinite(low) & np.isfinite(high)
+        axes.vlines(places[known], low[known], high[known], color=look.colour, linewidth=1.2)
+
+
+def label_margin(axes: Axes, marks: Mapping[str, float], *, colour: str = MUTED) -> None:
+    """Names in the right margin at given heights, moved apart where they would overlap.
+
+    Call it after the limits of the ordinate are set.
+
+    Args:
+        axes: Where to write.
+        marks: Text and its height in data units.
+        colour: Of the text.
+    """
+    if not marks:
+        return
+    ordered = sorted(marks, key=lambda name: marks[name])
+    to_axes = axes.transData + axes.transAxes.inverted()
+    wanted = [float(to_axes.transform((axes.get_xlim()[0], marks[name]))[1]) for name in ordered]
+    for name, height in zip(ordered, spread(wanted, LABEL_GAP), strict=True):
+        axes.text(
+            1.012,
+            height,
+            name,
+            transform=axes.transAxes,
+            va="center",
+            ha="left",
+            fontsize=8,
+            color=colour,
+        )
+
+
+def draw_floors(axes: Axes, floors: Mapping[str, float]) -> dict[str, float]:
+    """A dashed line for every constant floor; equal floors share one.
+
+    Args:
+        axes: Where to draw.
+        floors: Name and accuracy of each shortcut.
+
+    Returns:
+        Text and height of each line, for `label_margin`.
+    """
+    merged: dict[float, list[str]] = {}
+    for name, value in floors.items():
+        merged.setdefault(round(float(value), 6), []).append(name)
+    for value, names in merged.items():
+        label = f"floor: {', '.join(names)}"
+        axes.axhline(value, color=MUTED, linewidth=0.9, linestyle=FLOOR_DASH, zorder=1, label=label)
+    return {f"{', '.join(names)} {value:.3g}": value for value, names in merged.items()}
+
+
+def draw_floor_curves(axes: Axes, floors: pd.DataFrame, x: str) -> dict[str, float]:
+    """A dashed line for every floor that changes along the abscissa.
+
+    Args:
+        axes: Where to draw.
+        floors: One row a point: column `x`, `floor` (name) and `value`.
+        x: Name of the abscissa's column.
+
+    Returns:
+        Text and height of each line's right end, for `label_margin`.
+    """
+    ends: dict[str, float] = {}
+    for name, rows in floors.groupby("floor", sort=False):
+        ordered = rows.sort_values(x)
+        values = numbers(ordered, "value")
+        axes.plot(
+            numbers(ordered, x),
+            values,
+            color=MUTED,
+            linewidth=0.9,
+            linestyle=FLOOR_DASH,
+            zorder=1,
+            label=f"floor: {name}",
+        )
+        ends[f"{name} {values[-1]:.3g}"] = float(values[-1])
+    return ends
+
+
+def draw_pass_mark(axes: Axes, pass_mark: float | None) -> dict[str, float]:
+    """A thin solid line at the accuracy that promotes.
+
+    Args:
+        axes: Where to draw.
+        pass_mark: The accuracy, or None for no line.
+
+    Returns:
+        Text and height of the line, for `label_margin`.
+    """
+    if pass_mark is None:
+        return {}
+    axes.axhline(pass_mark, color=INK, linewidth=0.8, zorder=1, label="pass mark")
+    return {f"pass mark {pass_mark:g}": pass_mark}
+
+
+def accuracy_axis(axes: Axes, label: str = "accuracy") -> None:
+    """An ordinate from 0 to 1 with a little air.
+
+    Args:
+        axes: The panel.
+        label: What is measured.
+    """
+    axes.set_ylim(-0.03, 1.04)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    axes.set_ylabel(label)
+
+
+def length_axis(axes: Axes, lengths: Sequence[float] | np.ndarray, label: str) -> None:
+    """A base-2 logarithmic abscissa with a tick at every length that was measured.
+
+    Args:
+        axes: The panel.
+        lengths: Lengths, all positive.
+        label: What they are.
+
+    Raises:
+        ValueError: A length is not positive.
+    """
+    distinct = np.unique(np.asarray(lengths, dtype=np.float64))
+    if distinct[0] <= 0:
+        raise ValueError(f"{label} is {distinct[0]:g}, allowed is above 0")
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(list(distinct)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(list(distinct), [f"{length:g}" for length in distinct])
+    axes.set_xlim(distinct[0] / 1.15, distinct[-1] * 1.15)
+    axes.set_xlabel(label)
+
+
+def mark_vertical(
+    axes: Axes, marks: Mapping[str, float], colours: Mapping[str, str] | None = None
+) -> None:
+    """Dotted vertical lines, named above the panel, where no data can lie beneath the text.
+
+    Call it after the limits of the abscissa are set.
+
+    Args:
+        axes: The panel.
+        marks: Text and abscissa of each line, in data units.
+        colours: Colour of a line and its text; grey where there is none.
+    """
+    to_axes = axes.transData + axes.transAxes.inverted()
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "axes of `new_figure` belong to a figure"
+    panel_width = 0.82 * figure.get_figwidth() / len(figure.axes)
+    rows: list[float] = []
+    for text in sorted(marks, key=lambda name: marks[name]):
+        place, colour = marks[text], (colours or {}).get(text, MUTED)
+        axes.axvline(place, color=colour, linewidth=1.1, linestyle=(0, (1, 2)), label=text)
+        middle = float(to_axes.transform((place, axes.get_ylim()[0]))[0])
+        half = CHARACTER_WIDTH * (len(text) + 1) / panel_width / 2
+        side = "left" if middle < half else "right" if middle > 1 - half else "center"
+        start = middle - {"left": 0.0, "center": half, "right": 2 * half}[side]
+        # The lowest row whose last text ends before this one begins.
+        row = next((row for row, end in enumerate(rows) if end <= start), len(rows))
+        rows[row : row + 1] = [start + 2 * half]
+        axes.annotate(
+            text,
+            (place, 1.0),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, 3 + 11 * row),
+            textcoords="offset points",
+            va="bottom",
+            ha=side,
+            fontsize=8,
+            color=colour,
+        )
+
+
+def spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Heights as near as possible to those wanted, but at least `gap` apart.
+
+    Args:
+        wanted: Ascending heights.
+        gap: Least distance between neighbours.
+
+    Returns:
+        Ascending heights: each run of crowded labels is centred on the mean of its wishes
+        (isotonic regression by pooling, Barlow et al. 1972).
+    """
+    pools: list[tuple[float, int]] = []
+    for index, height in enumerate(wanted):
+        pools.append((height - index * gap, 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (late, late_count), (early, early_count) = pools.pop(), pools.pop()
+            count = late_count + early_count
+            pools.append(((late * late_count + early * early_count) / count, count))
+    flat = [height for height, count in pools for _ in range(count)]
+    return [height + index * gap for index, height in enumerate(flat)]

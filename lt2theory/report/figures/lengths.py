@@ -1,0 +1,110 @@
+"""Length generalisation: accuracy beyond the training length, and how far each answer is right."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from lt2theory.report.figures.axes import (
+    accuracy_axis,
+    arm_legend,
+    draw_floor_curves,
+    draw_floors,
+    draw_interval_line,
+    label_margin,
+    length_axis,
+    mark_vertical,
+    new_figure,
+    styles_for,
+)
+from lt2theory.report.frames import numbers, require_columns, require_one_row_each
+from lt2theory.report.style import ArmStyle, styled
+
+
+@styled
+def length_generalisation(
+    frame: pd.DataFrame,
+    *,
+    floors: Mapping[str, float] | pd.DataFrame | None = None,
+    training_length: float | None = None,
+    styles: Mapping[str, ArmStyle] | None = None,
+) -> Figure:
+    """Accuracy against length, one line an arm, with intervals and floors.
+
+    Args:
+        frame: One row an arm and length: `label`, `length`, `value`, and optionally `low` and
+            `high` (NaN where there is no interval).
+        floors: Accuracy of each named shortcut, or a table `length`, `floor`, `value` where it
+            depends on the length.
+        training_length: Longest length seen in training, marked by a vertical line.
+        styles: Looks of the arms.
+
+    Returns:
+        The figure.
+    """
+    require_columns(frame, ["label", "length", "value"], "length generalisation")
+    require_one_row_each(frame, ["label", "length"], "length generalisation")
+    looks = styles_for(frame["label"], styles)
+    figure, (axes,) = new_figure()
+    accuracy_axis(axes, "accuracy (test split)")
+    length_axis(axes, numbers(frame, "length"), "sequence length (tokens)")
+    for name, look in looks.items():
+        rows = frame[frame["label"].astype(str) == name]
+        draw_interval_line(axes, rows, "length", look, label=name)
+    if training_length is not None:
+        mark_vertical(axes, {f"longest in training: {training_length:g}": training_length})
+    if isinstance(floors, pd.DataFrame):
+        require_columns(floors, ["length", "floor", "value"], "floors by length")
+        label_margin(axes, draw_floor_curves(axes, floors, "length"))
+    else:
+        label_margin(axes, draw_floors(axes, floors or {}))
+    arm_legend(figure, looks)
+    return figure
+
+
+@styled
+def exact_prefix(
+    frame: pd.DataFrame,
+    *,
+    training_length: float | None = None,
+    styles: Mapping[str, ArmStyle] | None = None,
+) -> Figure:
+    """Share of sequences right at every position so far, one line a seed.
+
+    Args:
+        frame: One row a seed and position: `label`, `seed`, `position` (1 is the first token) and
+            `value`, which can only fall along a sequence.
+        training_length: Longest length seen in training, marked by a vertical line.
+        styles: Looks of the arms.
+
+    Returns:
+        The figure.
+    """
+    require_columns(frame, ["label", "seed", "position", "value"], "exact prefix")
+    require_one_row_each(frame, ["label", "seed", "position"], "exact prefix")
+    looks = styles_for(frame["label"], styles)
+    figure, (axes,) = new_figure()
+    accuracy_axis(axes, "share of sequences exact so far")
+    for name, look in looks.items():
+        sns.lineplot(
+            data=frame[frame["label"].astype(str) == name],
+            x="position",
+            y="value",
+            units="seed",
+            estimator=None,
+            errorbar=None,
+            color=look.colour,
+            linestyle=look.dash,
+            linewidth=1.2,
+            alpha=0.8,
+            legend=False,
+            ax=axes,
+        )
+    axes.set_xlim(1, float(numbers(frame, "position").max()))
+    axes.set_xlabel("position (tokens)")
+    axes.set_ylabel("share of sequences exact so far")
+    if training_length is not None:
+        mark_vertical(axes, {f"longest in training: {training_length:g}": training_length})
+    arm_legend(figure, looks, markers=False)
+    return figure
