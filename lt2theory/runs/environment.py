@@ -1,0 +1,133 @@
+"""What a run ran on: versions, platform, threads, source revision; no host or user names."""
+
+import importlib.metadata
+import platform
+import subprocess
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from lt2theory.runs.atomic import read_json, write_json
+
+ENVIRONMENT = "environment.json"
+PACKAGES = (
+    "lt2theory", "torch", "numpy", "scipy", "sympy", "pydantic", "pandas", "pyarrow", "safetensors",
+    "flash-linear-attention", "triton",
+)  # fmt: skip
+"""Packages whose version can change a result."""
+
+
+def capture(*, threads: int, device: str = "cpu") -> dict[str, Any]:
+    """Describe this process's environment.
+
+    Args:
+        threads: Threads that a tensor operation may use; part of the environment, since the order
+            of a floating-point sum depends on it.
+        device: The device's name, such as "cpu" or the GPU's product name.
+
+    Returns:
+        Plain JSON values: python, platform, cores, threads, device, source, packages.
+    """
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cores": joblib.cpu_count(),
+        "threads": threads,
+        "device": device,
+        "source": source_revision(),
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def source_revision() -> str | None:
+    """Revision of the checkout that this package is imported from.
+
+    Returns:
+        The git commit, with "+changes" where tracked files differ from it; None outside a checkout
+        or without git.
+    """
+    root = Path(__file__).resolve().parents[2]
+    # An installed package may lie inside somebody else's repository: only our own root counts.
+    if not (root / ".git").exists():
+        return None
+    commit = _git(root, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return f"{commit}+changes" if changed else commit
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(root), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def record(folder: Path, environment: Mapping[str, Any], *, step: int) -> list[str]:
+    """Note in a run's environment.json what it runs on; warn if it began under something else.
+
+    The file holds `created`, the first environment, and `resumed`, a list with `step`,
+    `environment` and `changes` for every later session that differed from the one before it.
+
+    Args:
+        folder: The run's folder.
+        environment: What `capture` returns now.
+        step: Optimiser steps done before this session.
+
+    Returns:
+        The differences from the session before, as `differences` words them.
+    """
+    path = folder / ENVIRONMENT
+    if not path.exists():
+        write_json(path, {"created": dict(environment), "resumed": []})
+        return []
+    found = read_json(path)
+    sessions = found["resumed"]
+    before = sessions[-1]["environment"] if sessions else found["created"]
+    changes = differences(before, environment)
+    if changes:
+        sessions.append({"step": step, "environment": dict(environment), "changes": changes})
+        write_json(path, found)
+        warnings.warn(
+            f"{folder} is resumed at step {step} under another environment, so its numbers may "
+            f"differ from an undisturbed run's: {'; '.join(changes)}",
+            stacklevel=2,
+        )
+    return changes
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Where two environments differ.
+
+    Args:
+        before: What `capture` returned earlier.
+        now: What it returns at present.
+
+    Returns:
+        One line a difference, such as "torch: 2.12.0 -> 2.13.0"; empty if they agree.
+    """
+    old, new = _flat(before), _flat(now)
+    names = [*new, *(name for name in old if name not in new)]
+    return [
+        f"{name}: {old.get(name)} -> {new.get(name)}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _flat(environment: Mapping[str, Any]) -> dict[str, Any]:
+    packages = environment.get("packages", {})
+    return {key: value for key, value in environment.items() if key != "packages"} | dict(packages)

@@ -1,0 +1,218 @@
+"""A study: a manifest of configurations, a folder a run, and one tidy Parquet of all of them."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pandas as pd
+
+from lt2theory.runs.atomic import read_json, write_json
+from lt2theory.runs.hashing import config_hash
+from lt2theory.runs.progress import Progress, ProgressEvent
+from lt2theory.runs.store import RunFolder, run_status
+from lt2theory.runs.tables import collect, write_table
+
+MANIFEST = "manifest.json"
+RESULTS = "results.parquet"
+
+RunOne = Callable[[dict[str, Any], Path, int], None]
+"""Carries out one run: its configuration, its folder, the threads it may use.
+
+It must be importable by name, since other processes call it."""
+
+
+class StudyError(RuntimeError):
+    """Some runs of a study failed; the others are finished and in its table."""
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One line of a manifest.
+
+    Attributes:
+        folder: Name of the run's folder inside the study's.
+        hash: Hash of the configuration.
+        identity: `label`, `seed` and `task` for the tidy table.
+        config: The configuration as plain JSON values.
+    """
+
+    folder: str
+    hash: str
+    identity: dict[str, Any]
+    config: dict[str, Any]
+
+
+def study_run(config: Mapping[str, Any], identity: Mapping[str, Any]) -> StudyRun:
+    """Name a run after its arm, its seed and the hash of its configuration.
+
+    Args:
+        config: The configuration as plain JSON values.
+        identity: `label`, `seed` and `task`.
+
+    Returns:
+        The run; equal configurations give equal folders.
+    """
+    digest = config_hash(config)
+    label = re.sub(r"[^A-Za-z0-9.=+-]+", "_", str(identity["label"])).strip("._") or "run"
+    folder = f"{label}-seed{identity['seed']}-{digest}"
+    return StudyRun(folder, digest, dict(identity), dict(config))
+
+
+class Study:
+    """A folder with manifest.json, a folder a run, and results.parquet.
+
+    Attributes:
+        root: The study's folder.
+        kind: Which trainer its runs belong to.
+        runs: The runs of the manifest.
+    """
+
+    def __init__(self, root: Path) -> None:
+        if not (root / MANIFEST).is_file():
+            raise ValueError(f"{root} is not a study: it has no {MANIFEST}")
+        manifest = read_json(root / MANIFEST)
+        self.root = root
+        try:
+            self.kind: str = manifest["kind"]
+            self.runs = tuple(StudyRun(**entry) for entry in manifest["runs"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{root / MANIFEST} is not a study's manifest: {error}") from error
+
+    @classmethod
+    def create(
+        cls, root: Path, runs: Iterable[StudyRun], *, kind: str, overwrite: bool = False
+    ) -> "Study":
+        """Write a study's manifest, or check or extend the one that is there.
+
+        Args:
+            root: The study's folder; made if it is missing.
+            runs: Its runs.
+            kind: Which trainer they belong to.
+            overwrite: Replace a manifest that holds other runs (their folders stay).
+
+        Returns:
+            The study.
+
+        Raises:
+            ValueError: Two runs are equal, or the folder holds a study with runs that are not among
+                these.
+        """
+        wanted = list(runs)
+        names = [run.folder for run in wanted]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"configs: the run {twice} appears twice; runs must differ")
+        if (root / MANIFEST).exists() and not overwrite:
+            lost = {run.folder for run in cls(root).runs} - set(names)
+            if lost:
+                raise ValueError(
+                    f"{root} holds a study with {len(lost)} runs that are not in this one "
+                    f"(such as {min(lost)}); choose another folder or overwrite"
+                )
+        root.mkdir(parents=True, exist_ok=True)
+        entries = [vars(run) for run in wanted]
+        write_json(root / MANIFEST, {"kind": kind, "runs": entries})
+        return cls(root)
+
+    def run_folders(self) -> list[RunFolder]:
+        """The runs that have begun.
+
+        Returns:
+            Their folders, in the manifest's order.
+        """
+        paths = [self.root / run.folder for run in self.runs]
+        return [RunFolder.open(path) for path in paths if run_status(path) != "absent"]
+
+    def collect(self) -> pd.DataFrame:
+        """Gather the runs' numbers and write results.parquet.
+
+        Returns:
+            The tidy table (`runs.tables`) of every run that has begun.
+        """
+        table = collect(self.run_folders())
+        write_table(self.root / RESULTS, table)
+        return table
+
+
+def threads_for(workers: int) -> int:
+    """Threads a run may use so that all runs together do not exceed the cores.
+
+    Args:
+        workers: Runs at a time.
+
+    Returns:
+        At least 1.
+
+    Raises:
+        ValueError: More workers than cores, or fewer than one.
+    """
+    cores = joblib.cpu_count()
+    if not 1 <= workers <= cores:
+        raise ValueError(f"workers: got {workers}, allowed 1..{cores} (the cores of this machine)")
+    return int(cores // workers)
+
+
+def run_study(
+    study: Study, run_one: RunOne, *, workers: int = 1, progress: Progress | None = None
+) -> pd.DataFrame:
+    """Carry out the runs that are not done, several at a time, and collect all.
+
+    A run that fails does not stop the others. An interrupt stops all, and the same call goes on
+    where they stopped.
+
+    Args:
+        study: The study.
+        run_one: Carries out, or continues, one run.
+        workers: Runs at a time; each gets its share of the cores as threads.
+        progress: Told when a run ends.
+
+    Returns:
+        The tidy table.
+
+    Raises:
+        StudyError: Runs failed; their messages are in it, and the table of the others is written.
+    """
+    threads = threads_for(workers)
+    waiting = [run for run in study.runs if run_status(study.root / run.folder) != "done"]
+    finished = len(study.runs) - len(waiting)
+    jobs = (
+        joblib.delayed(_attempt)(run_one, run.config, study.root / run.folder, threads)
+        for run in waiting
+    )
+    failures: list[str] = []
+    # One worker stays in this process, where an interrupt lets the run write a checkpoint.
+    with joblib.parallel_config(**_backend(workers, threads)):
+        parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+        for number, failure in enumerate(parallel(jobs), start=finished + 1):
+            failures += [failure] if failure else []
+            _report(progress, study.root.name, number, len(study.runs), len(failures))
+    table = study.collect()
+    if failures:
+        raise StudyError(
+            f"{len(failures)} of {len(study.runs)} runs of {study.root} failed: "
+            + "; ".join(failures)
+        )
+    return table
+
+
+def _backend(workers: int, threads: int) -> dict[str, Any]:
+    if workers == 1:
+        return {"backend": "sequential"}
+    return {"backend": "loky", "inner_max_num_threads": threads}
+
+
+def _attempt(run_one: RunOne, config: dict[str, Any], folder: Path, threads: int) -> str | None:
+    try:
+        run_one(config, folder, threads)
+    except Exception as error:  # noqa: BLE001 - one run's fault, whatever it is, spares the others
+        return f"{folder.name}: {type(error).__name__}: {error}"
+    return None
+
+
+def _report(progress: Progress | None, name: str, done: int, total: int, failed: int) -> None:
+    if progress is not None:
+        notes = {"failed": failed} if failed else {}
+        progress(ProgressEvent(name, done, total, unit="run", notes=notes, final=done == total))

@@ -1,0 +1,49 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lt2theory.runs.environment import capture, differences, record
+
+
+@pytest.fixture
+def environment() -> dict[str, Any]:
+    return capture(threads=1)
+
+
+def test_capture_names_versions_and_nobody(environment: dict[str, Any]) -> None:
+    import socket
+
+    import torch
+
+    text = json.dumps(environment)
+    assert environment["packages"]["torch"] == torch.__version__
+    assert environment["threads"] == 1
+    assert socket.gethostname() not in text
+    assert str(Path.home()) not in text or str(Path.home()) == "/"
+
+
+def test_same_environment_has_no_differences(environment: dict[str, Any]) -> None:
+    assert differences(environment, capture(threads=1)) == []
+
+
+def test_differences_are_named(environment: dict[str, Any]) -> None:
+    packages = environment["packages"] | {"torch": "0.1"}
+    other = environment | {"threads": 2, "packages": packages}
+    now = environment["packages"]["torch"]
+    assert differences(other, environment) == ["threads: 2 -> 1", f"torch: 0.1 -> {now}"]
+
+
+def test_a_resume_under_other_versions_warns_once_and_is_kept(
+    tmp_path: Path, environment: dict[str, Any]
+) -> None:
+    assert record(tmp_path, environment, step=0) == []
+    assert record(tmp_path, environment, step=5) == []
+    other = environment | {"threads": 7}
+    with pytest.warns(UserWarning, match=r"resumed at step 9 .*threads: 1 -> 7"):
+        assert record(tmp_path, other, step=9) == ["threads: 1 -> 7"]
+    assert record(tmp_path, other, step=12) == []
+    found = json.loads((tmp_path / "environment.json").read_text())
+    assert found["created"] == environment
+    assert [entry["step"] for entry in found["resumed"]] == [9]
