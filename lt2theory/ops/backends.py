@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
+from lt2theory.ops.chunked import chunked_recurrence
 from lt2theory.ops.factors import FactorOrder, Factors
 from lt2theory.ops.reference import reference_recurrence
 
@@ -71,6 +72,10 @@ class RecurrenceWorkload:
             erases=factors.beta is not None,
             order=factors.order,
         )
+
+
+# Up to this many factor steps the token loop needs fewer operations than one chunk.
+_FEW_STEPS = 2
 
 
 def _never(workload: object) -> None:
@@ -165,9 +170,23 @@ class Registry(Generic[Workload, Runner]):
         raise ValueError(f"no backend can run this {self.op}: {passed_over}")
 
 
+def _too_few_steps(workload: RecurrenceWorkload) -> str | None:
+    """Why a chunk is not worth its operations."""
+    steps = workload.length * workload.num_factors
+    if steps > _FEW_STEPS:
+        return None
+    return f"{steps} factor steps are fewer than a chunk is worth"
+
+
 RECURRENCES: Registry[RecurrenceWorkload, RecurrenceRunner] = Registry(
     "linear_recurrence",
     (
+        Backend(
+            name="chunked",
+            load=lambda: chunked_recurrence,
+            merit="by chunks in plain torch, any decay, differentiable twice",
+            declines=_too_few_steps,
+        ),
         Backend(
             name="reference",
             load=lambda: reference_recurrence,

@@ -1,0 +1,46 @@
+"""Chunk terms for one decay a head: a matrix of decays between steps, computed in log space."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lt2theory.ops.chunk_terms import Chunks, ChunkTerms
+
+
+def scalar_terms(chunks: Chunks) -> ChunkTerms:
+    """The terms where all channels of a head decay alike.
+
+    The decay between steps j and i is `exp(G_i - G_j)` with the exponent made minus infinity
+    *before* the exponential where j comes after i, so nothing positive is ever exponentiated.
+    G is summed in float64: after a reset of -1000 a float32 sum would keep only three digits of
+    the small decays behind it.
+
+    Args:
+        chunks: Inputs with a log decay `[n c]`.
+
+    Returns:
+        Their terms.
+    """
+    q, k, log_decay = chunks.q, chunks.k, chunks.log_decay
+    assert log_decay is not None
+    size, num_factors = k.shape[1], chunks.num_factors
+    summed = log_decay.double().cumsum(1)
+    between = _masked_decay(summed, k.dtype)
+    last = slice(num_factors - 1, None, num_factors)
+    grams = torch.cat([k, q], 1) @ k.mT
+    from_start = summed.to(k.dtype).exp().unsqueeze(-1)
+    return ChunkTerms(
+        key_gram=grams[:, :size] * between,
+        query_gram=grams[:, size:] * between[:, last],
+        keys_in=k * from_start,
+        queries_in=q * from_start[:, last],
+        keys_out=k * between[:, -1, :, None],
+        total=from_start[:, -1:],
+    )
+
+
+def _masked_decay(summed: Float[Tensor, "n c"], dtype: torch.dtype) -> Float[Tensor, "n c c"]:
+    """`exp(G_i - G_j)` for j at most i, zero elsewhere."""
+    size = summed.shape[1]
+    future = torch.full((size, size), -torch.inf, dtype=dtype, device=summed.device).triu(1)
+    return ((summed[:, :, None] - summed[:, None, :]).to(dtype) + future).exp()

@@ -1,0 +1,110 @@
+"""Chunk terms for one decay a channel, exact and safe whatever the decay.
+
+A product `k_i . e^{G_i - G_j} k_j` over channels cannot be taken as (decay matrix) * (Gram
+matrix). Halving the chunk makes it a product of two matrices again: for i in the second half and
+j in the first, `e^{G_i - G_mid} k_i` and `e^{G_mid - G_j} k_j` decay towards the middle, so both
+factors are at most 1. The halves are treated likewise, down to single tokens. Going upwards, a
+block keeps its rows decayed from its start and its columns decayed to its end, so that merging
+two blocks costs multiplications by the total decay of the other and no exponential at all.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lt2theory.ops.chunk_terms import Chunks, ChunkTerms
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """All blocks of one size; r rows (keys and queries interleaved) and c columns (keys).
+
+    Attributes:
+        rows: `e^{G_i - G_start}` times key or query i.
+        columns: `e^{G_end - G_j}` times key j.
+        total: `e^{G_end - G_start}`.
+        gram: Products of rows and columns within a block, with the decay between them.
+    """
+
+    rows: Float[Tensor, "m r k"]
+    columns: Float[Tensor, "m c k"]
+    total: Float[Tensor, "m 1 k"]
+    gram: Float[Tensor, "m r c"]
+
+
+def vector_terms(chunks: Chunks) -> ChunkTerms:
+    """The terms where every channel has a decay of its own.
+
+    Args:
+        chunks: Inputs with a log decay `[n c k]`, whose chunks hold a power of two of tokens.
+
+    Returns:
+        Their terms.
+    """
+    num_chunks, num_tokens, width = chunks.q.shape
+    num_factors = chunks.num_factors
+    blocks = _token_blocks(chunks)
+    for _ in range(num_tokens.bit_length() - 1):
+        blocks = _merge(blocks)
+    shape = (num_chunks, num_tokens, num_factors + 1)
+    rows = blocks.rows.view(*shape, width)
+    gram = blocks.gram.view(*shape, num_tokens * num_factors)
+    return ChunkTerms(
+        key_gram=gram[:, :, :-1].flatten(1, 2),
+        query_gram=gram[:, :, -1],
+        keys_in=rows[:, :, :-1].flatten(1, 2),
+        queries_in=rows[:, :, -1],
+        keys_out=blocks.columns,
+        total=blocks.total.mT,
+    )
+
+
+def _token_blocks(chunks: Chunks) -> _Blocks:
+    """Blocks of one token: its keys and, after them, its query."""
+    assert chunks.log_decay is not None
+    num_factors, width = chunks.num_factors, chunks.q.shape[-1]
+    q = chunks.q.reshape(-1, 1, width)
+    k = chunks.k.reshape(-1, num_factors, width)
+    log_decay = chunks.log_decay.reshape(-1, num_factors, width)
+    if num_factors == 1:
+        alpha = log_decay.exp()
+        query_gram = (q * k).sum(-1, keepdim=True)
+        gram = torch.cat([torch.zeros_like(query_gram), query_gram], 1)
+        return _Blocks(torch.cat([k, q], 1) * alpha, k, alpha, gram)
+    between = _masked_decay(log_decay)
+    decayed = between * k[:, None]
+    rows = torch.cat([k, q], 1)
+    # The query shares the decay of the last key: both read after the last factor.
+    row_decay = torch.cat([between, between[:, -1:]], 1)
+    gram = (rows[:, :, None] * row_decay * k[:, None]).sum(-1)
+    from_start = log_decay.cumsum(1).exp()
+    from_start = torch.cat([from_start, from_start[:, -1:]], 1)
+    return _Blocks(rows * from_start, decayed[:, -1], from_start[:, -1:], gram)
+
+
+def _masked_decay(log_decay: Float[Tensor, "m f k"]) -> Float[Tensor, "m f f k"]:
+    """`exp(G_i - G_j)` a channel for j at most i, zero elsewhere, without a difference of sums."""
+    num_factors = log_decay.shape[1]
+    ones = torch.ones(num_factors, num_factors, dtype=log_decay.dtype, device=log_decay.device)
+    future = torch.full_like(ones, -torch.inf).triu(1)
+    after = log_decay[:, :, None] * ones.tril(-1)[..., None]
+    return (after.cumsum(1) + future[..., None]).exp()
+
+
+def _merge(blocks: _Blocks) -> _Blocks:
+    """Blocks of twice the size."""
+    first_rows, second_rows = blocks.rows.unflatten(0, (-1, 2)).unbind(1)
+    first_columns, second_columns = blocks.columns.unflatten(0, (-1, 2)).unbind(1)
+    first_total, second_total = blocks.total.unflatten(0, (-1, 2)).unbind(1)
+    first_gram, second_gram = blocks.gram.unflatten(0, (-1, 2)).unbind(1)
+    across = second_rows @ first_columns.mT
+    upper = torch.cat([first_gram, torch.zeros_like(first_gram)], -1)
+    lower = torch.cat([across, second_gram], -1)
+    return _Blocks(
+        rows=torch.cat([first_rows, second_rows * first_total], 1),
+        columns=torch.cat([first_columns * second_total, second_columns], 1),
+        total=first_total * second_total,
+        gram=torch.cat([upper, lower], 1),
+    )
