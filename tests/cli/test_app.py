@@ -1,0 +1,125 @@
+"""The table of verbs, exit codes, and how light the help is."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from lt2theory import __version__
+from lt2theory.cli import app, main
+from lt2theory.cli.app import COMMANDS
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    """Run `python -m lt2theory` in a new process."""
+    command = [sys.executable, "-m", "lt2theory", *argv]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("group", ["", "tasks", "curriculum", "bench"])
+def test_help_lists_the_verbs(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*group.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    for name, command in COMMANDS.items():
+        assert (command.summary in text) == name.startswith(group)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"lt2 {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        ([], "VERB of lt2: none given (choose from demo, tasks, curriculum, report, bench)"),
+        (["train"], "VERB of lt2: 'train' is not one (choose from demo, tasks, curriculum, rep"),
+        (["tasks"], "VERB of lt2 tasks: none given (choose from list, show, export)"),
+        (["tasks", "drop"], "VERB of lt2 tasks: 'drop' is not one (choose from list, show, exp"),
+        (["--verbose"], "VERB of lt2: '--verbose' is not one (choose from demo"),
+    ],
+)
+def test_unknown_verbs(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"lt2: error: {line}")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_verb_exists_and_explains_itself(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = COMMANDS[name]
+    function = getattr(importlib.import_module(f"lt2theory.cli.{command.module}"), command.function)
+    assert inspect.getdoc(function)
+    with pytest.raises(SystemExit) as stopped:
+        main([*name.split(), "--help"])
+    assert stopped.value.code == 0
+    assert f"usage: lt2 {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "message"),
+    [
+        (
+            ValueError("width: 0 is not allowed\n(>= 1)"),
+            2,
+            "lt2: error: width: 0 is not allowed (>= 1)",
+        ),
+        (FileNotFoundError(2, "No such file", "a/b"), 2, "lt2: error: a/b: no such file"),
+        (KeyboardInterrupt(), 130, "lt2: interrupted; run the same command again to resume"),
+        (KeyboardInterrupt("stopped at step 5"), 130, "lt2: stopped at step 5"),
+    ],
+)
+def test_exit_codes(
+    raised: BaseException,
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: list[str]) -> int:
+        raise raised
+
+    monkeypatch.setattr(app, "_dispatch", fail)
+    assert main([]) == code
+    assert capsys.readouterr().err == f"{message}\n"
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(app.DEBUG_VARIABLE, "1")
+    with pytest.raises(ValueError, match="VERB of lt2"):
+        main(["nothing"])
+
+
+def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only errors that a user can cause become one line."""
+
+    def fail(_: list[str]) -> int:
+        raise AttributeError("a bug")
+
+    monkeypatch.setattr(app, "_dispatch", fail)
+    with pytest.raises(AttributeError, match="a bug"):
+        main([])
+
+
+def test_module_and_script_are_the_same() -> None:
+    result = run("--version")
+    assert (result.returncode, result.stdout) == (0, f"lt2 {__version__}\n")
+    assert run("nothing").returncode == 2
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["tasks", "--help"], ["curriculum", "--help"]])
+def test_help_imports_nothing_heavy(argv: list[str]) -> None:
+    code = (
+        "import sys; from lt2theory.cli import main; main(sys.argv[1:]);"
+        "print('heavy:', *(m for m in ('torch', 'numpy', 'pandas', 'fla') if m in sys.modules))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "heavy:"
