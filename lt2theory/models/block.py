@@ -1,0 +1,74 @@
+"""One block: mixer and FFN on the residual stream."""
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lt2theory.mixers import MIXERS, AttentionMixer, LinearMixer
+from lt2theory.mixers.norm import RMSNorm
+from lt2theory.models.config import LoopedConfig
+from lt2theory.models.pattern import LayerSpec
+
+AnyMixer = LinearMixer | AttentionMixer
+Mix = Callable[[AnyMixer, Tensor], Tensor]
+
+
+class SwiGLU(nn.Module):
+    """`(silu(x W_1) * x W_3) W_2` (Shazeer, arXiv 2002.05202)."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.w1 = nn.Linear(width, hidden, bias=False)
+        self.w3 = nn.Linear(width, hidden, bias=False)
+        self.w2 = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
+        """Apply to each token.
+
+        Args:
+            x: Normalised residual stream.
+
+        Returns:
+            The change to it.
+        """
+        y: Tensor = self.w2(F.silu(self.w1(x)) * self.w3(x))
+        return y
+
+
+class Block(nn.Module):
+    """`h' = h + Mixer(norm(h))`, then `h' + FFN(norm(h'))`.
+
+    With sandwich norm each change is normalised as well, before it is added (Ouro, arXiv
+    2510.25741).
+    """
+
+    def __init__(self, config: LoopedConfig, layer: LayerSpec) -> None:
+        super().__init__()
+        width, eps = config.width, config.norm_eps
+        self.mixer_norm = RMSNorm(width, eps)
+        self.mixer: AnyMixer = MIXERS[layer.mixer](config.mixer_options(layer))
+        self.ffn_norm = RMSNorm(width, eps) if config.hidden_width else None
+        self.ffn = SwiGLU(width, config.hidden_width) if config.hidden_width else None
+        self.mixer_post_norm = RMSNorm(width, eps) if config.sandwich_norm else None
+        self.ffn_post_norm = (
+            RMSNorm(width, eps) if config.sandwich_norm and config.hidden_width else None
+        )
+
+    def forward(self, h: Float[Tensor, "b t d"], mix: Mix) -> Float[Tensor, "b t d"]:
+        """Apply the block once.
+
+        Args:
+            h: Residual stream.
+            mix: Joins the mixer with its op; the loop state gives it.
+
+        Returns:
+            The residual stream after the block.
+        """
+        change = mix(self.mixer, self.mixer_norm(h))
+        h = h + (change if self.mixer_post_norm is None else self.mixer_post_norm(change))
+        if self.ffn is None or self.ffn_norm is None:
+            return h
+        change = self.ffn(self.ffn_norm(h))
+        return h + (change if self.ffn_post_norm is None else self.ffn_post_norm(change))

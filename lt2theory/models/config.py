@@ -1,0 +1,151 @@
+"""The configuration of a looped model; the same fields make a toy and a full-scale model."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from lt2theory.mixers import MIXERS, LinearMixer, MixerOptions
+from lt2theory.models.pattern import LayerSpec, expand_pattern
+from lt2theory.ops import RECURRENCES
+
+
+class LoopedConfig(BaseModel):
+    """Everything that defines a looped model.
+
+    `h^(0) = Emb(x)`, `h^(tau) = F_N..F_1(h^(tau-1)) + rho_tau * h^(tau-1)`, N blocks shared over
+    T loops (LT2, section 3).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    vocab_size: int = Field(256, ge=2, description="Token ids run from 0 to vocab_size - 1.")
+    width: int = Field(64, ge=1, description="Width d of the residual stream.")
+    num_layers: int = Field(2, ge=1, description="Blocks N, shared over the loops.")
+    num_loops: int = Field(1, ge=1, description="Loops T.")
+    pattern: str = Field(
+        "gdn",
+        description="Mixers over the depth, cycled: 'gdn', 'gdn*4,full', 'window(8)', "
+        "'bookend:gdn'.",
+    )
+    loop_state: Literal["rescan", "accumulate"] = Field(
+        "rescan",
+        description="What a linear mixer does in loop tau: 'rescan' scans afresh with its own "
+        "state (LT2's code); 'accumulate' applies the factors of loops 1..tau at every token, so "
+        "that T factors act on one state. Attention layers rescan in both.",
+    )
+    num_heads: int = Field(4, ge=1, description="Heads.")
+    num_kv_heads: int | None = Field(
+        None, ge=1, description="Key-value heads of softmax layers; default num_heads."
+    )
+    head_dim: int | None = Field(
+        None, ge=1, description="Key width of a head; default width / num_heads."
+    )
+    value_dim: int | None = Field(
+        None, ge=1, description="Value width of a head; default head_dim."
+    )
+    ffn_width: int | None = Field(
+        None, ge=0, description="Hidden width of the SwiGLU FFN; default 8/3 width, 0 for none."
+    )
+    window: int = Field(64, ge=1, description="Tokens a window layer sees, itself included.")
+    conv_width: int = Field(
+        4, ge=0, description="Taps of the short convolution of linear mixers; 0 for none."
+    )
+    negative_eigenvalues: bool = Field(
+        False, description="Let beta range over (0, 2) instead of (0, 1) (arXiv 2411.12537)."
+    )
+    output_gate: bool = Field(False, description="Gate the output of softmax layers by a sigmoid.")
+    loop_gate: bool = Field(
+        True, description="Learn rho, the loop residual; it starts at zero (LT2, section 3.1)."
+    )
+    sandwich_norm: bool = Field(
+        False, description="Normalise each sub-layer's output as well as its input (Ouro)."
+    )
+    norm_between_loops: bool = Field(
+        False, description="Apply the final norm at the end of every loop (Ouro)."
+    )
+    positions: Literal["none", "rope", "learned"] = Field(
+        "none", description="Positions: none, rotary (softmax layers only), or a learned table."
+    )
+    max_length: int | None = Field(
+        None, ge=1, description="Length of the learned position table; required with it."
+    )
+    rope_base: float = Field(10000.0, gt=0, description="Base of the rotary wavelengths.")
+    tie_embeddings: bool = Field(False, description="Share the embedding with the head.")
+    norm_eps: float = Field(1e-5, gt=0, description="Epsilon of every normalisation.")
+    init_std: float | None = Field(
+        None, gt=0, description="Deviation of the projections at the start; default width^-0.5."
+    )
+    embedding_std: float = Field(1.0, gt=0, description="Deviation of the embeddings at the start.")
+    backend: str = Field("auto", description="Backend of the ops; 'auto' chooses and can explain.")
+
+    @model_validator(mode="after")
+    def _check(self) -> "LoopedConfig":
+        layers = self.layers
+        if self.head_dim is None and self.width % self.num_heads:
+            raise ValueError(
+                f"num_heads: {self.num_heads} does not divide width {self.width}; "
+                "choose a divisor or give head_dim"
+            )
+        if self.num_heads % (self.num_kv_heads or self.num_heads):
+            raise ValueError(
+                f"num_kv_heads: {self.num_kv_heads} must divide num_heads {self.num_heads}"
+            )
+        if self.positions == "rope" and self.key_dim % 2:
+            raise ValueError(f"head_dim: {self.key_dim} must be even for positions='rope'")
+        if (self.positions == "learned") != (self.max_length is not None):
+            raise ValueError(
+                f"max_length: {self.max_length} with positions={self.positions!r}; "
+                "a number is needed with 'learned' and has no effect otherwise"
+            )
+        if self.loop_state == "accumulate" and not any(
+            issubclass(MIXERS[layer.mixer], LinearMixer) for layer in layers
+        ):
+            raise ValueError(
+                f"loop_state: 'accumulate' needs a linear layer, and pattern {self.pattern!r} has "
+                "none; use 'rescan'"
+            )
+        if self.backend not in RECURRENCES.names:
+            allowed = ", ".join(RECURRENCES.names)
+            raise ValueError(f"backend: {self.backend!r} is not available; allowed: {allowed}")
+        return self
+
+    @property
+    def layers(self) -> tuple[LayerSpec, ...]:
+        """One spec a layer, from the pattern."""
+        return expand_pattern(self.pattern, self.num_layers)
+
+    @property
+    def key_dim(self) -> int:
+        """Key width of a head."""
+        return self.head_dim if self.head_dim is not None else self.width // self.num_heads
+
+    @property
+    def hidden_width(self) -> int:
+        """Hidden width of the FFN, rounded up to a multiple of 8 where it is not given."""
+        if self.ffn_width is not None:
+            return self.ffn_width
+        return -(-8 * self.width // 24) * 8
+
+    def mixer_options(self, layer: LayerSpec) -> MixerOptions:
+        """Sizes and switches of one layer's mixer.
+
+        Args:
+            layer: Its place in the pattern.
+
+        Returns:
+            What its constructor takes.
+        """
+        window = layer.window if layer.window is not None else self.window
+        return MixerOptions(
+            width=self.width,
+            num_heads=self.num_heads,
+            head_dim=self.key_dim,
+            value_dim=self.value_dim if self.value_dim is not None else self.key_dim,
+            num_kv_heads=self.num_kv_heads or self.num_heads,
+            window=window if layer.mixer == "window" else None,
+            conv_width=self.conv_width,
+            negative_eigenvalues=self.negative_eigenvalues,
+            output_gate=self.output_gate,
+            rope_base=self.rope_base if self.positions == "rope" else None,
+            norm_eps=self.norm_eps,
+        )

@@ -1,0 +1,133 @@
+"""The loop state: it keeps what earlier loops prepared, decides the semantics, and calls the op.
+
+This is where `rescan` and `accumulate` differ, in one line; nothing else in the model knows.
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lt2theory.mixers import LinearMixer, Slot, Stream
+from lt2theory.models.block import AnyMixer, Mix
+from lt2theory.models.cache import LoopCache
+from lt2theory.models.config import LoopedConfig
+from lt2theory.ops import run_factors, softmax_attention
+from lt2theory.ops.factors import AttentionInputs, Factors
+
+Prepared = Factors | AttentionInputs
+
+_RESET = {torch.float32: -110.0, torch.float64: -800.0}
+"""Log decays whose exponential is exactly zero: they empty the state at a segment's start."""
+
+
+class LoopState:
+    """What one forward pass carries from loop to loop.
+
+    Attributes:
+        prepared: What each (layer, loop) prepared; filled only when recording.
+    """
+
+    def __init__(
+        self,
+        config: LoopedConfig,
+        stream: Stream,
+        cache: LoopCache | None = None,
+        *,
+        record: bool = False,
+    ) -> None:
+        self.prepared: dict[tuple[int, int], Prepared] = {}
+        self._config = config
+        self._stream = stream
+        self._cache = cache
+        self._record = record
+        self._earlier: dict[int, Factors] = {}
+
+    def mix_at(self, layer: int, loop: int) -> Mix:
+        """Join a mixer with its op, at one place of the loop.
+
+        Args:
+            layer: Layer, counted from 0.
+            loop: Loop, counted from 0.
+
+        Returns:
+            The function that a block calls with its mixer and normalised input.
+        """
+
+        def mix(mixer: AnyMixer, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
+            slot = Slot() if self._cache is None else self._cache.slots[layer, loop]
+            if isinstance(mixer, LinearMixer):
+                factors = mixer.prepare(x, self._stream, slot)
+                self._note(layer, loop, factors)
+                return mixer.output(self._recur(layer, factors, slot), x)
+            inputs = mixer.prepare(x, self._stream, slot)
+            self._note(layer, loop, inputs)
+            return mixer.output(self._attend(inputs, slot), x)
+
+        return mix
+
+    def _note(self, layer: int, loop: int, prepared: Prepared) -> None:
+        if self._record:
+            self.prepared[layer, loop] = prepared
+
+    def _recur(self, layer: int, factors: Factors, slot: Slot) -> Float[Tensor, "b t h v"]:
+        if self._config.loop_state == "accumulate":
+            factors = factors.after(self._earlier.get(layer))
+            self._earlier[layer] = factors
+        o, slot.state = run_factors(
+            respect_segments(factors, self._stream),
+            initial_state=slot.state,
+            backend=self._config.backend,
+        )
+        return o
+
+    def _attend(self, inputs: AttentionInputs, slot: Slot) -> Float[Tensor, "b t h v"]:
+        keys, values = inputs.k, inputs.v
+        if slot.keys is not None and slot.values is not None:
+            keys, values = torch.cat([slot.keys, keys], 1), torch.cat([slot.values, values], 1)
+        past = keys.shape[1] - inputs.k.shape[1]
+        o = softmax_attention(
+            inputs.q,
+            keys,
+            values,
+            window=inputs.window,
+            scale=inputs.scale,
+            query_segments=self._stream.segments,
+            key_segments=self._stream.segments_with_past(past),
+            backend=self._config.backend,
+        )
+        if self._cache is not None:
+            kept = keys.shape[1] if inputs.window is None else inputs.window - 1
+            drop = max(0, keys.shape[1] - kept)
+            slot.keys, slot.values = keys[:, drop:], values[:, drop:]
+        return o
+
+
+def respect_segments(factors: Factors, stream: Stream) -> Factors:
+    """Empty the state where a segment starts, and leave it alone at padding.
+
+    Args:
+        factors: The factors that the op would receive in one unbroken stream.
+        stream: The tokens' segments.
+
+    Returns:
+        Factors with the same meaning within every segment; the very same object for an unbroken
+        stream.
+    """
+    starts = stream.starts()
+    if starts is None or stream.segments is None:
+        return factors
+    real = (stream.segments >= 0)[:, :, None, None]
+    zeros = torch.zeros_like(factors.k[..., 0])
+    decay = zeros if factors.log_decay is None else factors.log_decay
+    vector = decay.dim() == factors.k.dim()
+    decay = torch.where(real.unsqueeze(-1) if vector else real, decay, 0.0)
+    reset = torch.zeros_like(zeros)
+    reset[:, :, 0] = torch.where(starts, _RESET[zeros.dtype], 0.0).unsqueeze(-1)
+    decay = torch.minimum(decay, reset.unsqueeze(-1) if vector else reset)
+    beta = None if factors.beta is None else torch.where(real, factors.beta, 0.0)
+    write = factors.write
+    if write is not None or beta is None:
+        write = torch.where(real, zeros + 1.0 if write is None else write, 0.0)
+    return replace(factors, log_decay=decay, beta=beta, write=write)

@@ -1,0 +1,256 @@
+"""The looped model: N blocks shared over T loops."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lt2theory.mixers import Stream
+from lt2theory.mixers.initialise import truncated_normal_
+from lt2theory.mixers.norm import RMSNorm
+from lt2theory.models.block import Block
+from lt2theory.models.cache import LoopCache
+from lt2theory.models.config import LoopedConfig
+from lt2theory.models.loop_state import LoopState, Prepared
+from lt2theory.models.streaming import close_stream, document_ids, open_stream
+
+
+@dataclass(frozen=True)
+class LoopTrace:
+    """What happened inside one forward pass, loop by loop.
+
+    Attributes:
+        config: Config of the model.
+        tokens: The tokens that it read `[b t]`.
+        logits: Its logits `[b t vocab]`.
+        states: The T + 1 residual streams h^(0) .. h^(T), each `[b t d]`.
+        factors: What each (layer, loop) prepared: `Factors` of a linear mixer or
+            `AttentionInputs`. Under `accumulate` the op of loop tau receives those of loops
+            0..tau joined by `Factors.after`.
+    """
+
+    config: LoopedConfig
+    tokens: Int[Tensor, "b t"]
+    logits: Float[Tensor, "b t n"]
+    states: tuple[Float[Tensor, "b t d"], ...]
+    factors: dict[tuple[int, int], Prepared]
+
+
+class LoopedModel(nn.Module):
+    """`h^(tau) = F_N..F_1(h^(tau-1)) + rho_tau * h^(tau-1)`, then a norm and the head (LT2).
+
+    Args:
+        config: Everything that defines it.
+        generator: Source of the starting weights; None is a generator seeded with 0, so that a
+            model is a function of its config. The global generator is never touched.
+    """
+
+    def __init__(self, config: LoopedConfig, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.config = config
+        with torch.random.fork_rng(devices=[]):  # torch's own layers draw on construction
+            self.embedding = nn.Embedding(config.vocab_size, config.width)
+            if config.max_length is not None:
+                self.position_embedding = nn.Embedding(config.max_length, config.width)
+            self.blocks = nn.ModuleList(Block(config, layer) for layer in config.layers)
+            if config.loop_gate:
+                self.loop_gate = nn.Parameter(torch.zeros(config.num_loops, config.width))
+            self.norm = RMSNorm(config.width, config.norm_eps)
+            if not config.tie_embeddings:
+                self.head = nn.Linear(config.width, config.vocab_size, bias=False)
+        self._initialise(generator or torch.Generator().manual_seed(0))
+
+    def _initialise(self, generator: torch.Generator) -> None:
+        """Draw every matrix from a cut normal; mixers set their own gates."""
+        std = self.config.init_std or self.config.width**-0.5
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            block.mixer.initialise(generator, std)
+            for linear in () if block.ffn is None else block.ffn.children():
+                assert isinstance(linear, nn.Linear)
+                truncated_normal_(linear.weight, std, generator)
+        truncated_normal_(self.embedding.weight, self.config.embedding_std, generator)
+        if self.config.max_length is not None:
+            truncated_normal_(self.position_embedding.weight, std, generator)
+        if not self.config.tie_embeddings:
+            truncated_normal_(self.head.weight, std, generator)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Dtype of the parameters."""
+        return self.embedding.weight.dtype
+
+    def new_cache(self, batch_size: int) -> LoopCache:
+        """Make an empty cache on the model's device, in its dtype.
+
+        Args:
+            batch_size: Rows that the cache will serve.
+
+        Returns:
+            The cache; every forward call that is given it continues the sequence.
+
+        Raises:
+            ValueError: `batch_size` is below 1.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size: {batch_size} must be >= 1")
+        return LoopCache(self.config, batch_size, self.embedding.weight.device, self.dtype)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "b t"],
+        cache: LoopCache | None = None,
+        *,
+        lengths: Int[Tensor, "b"] | None = None,
+        documents: Int[Tensor, "b t"] | None = None,
+        last_logits: int | None = None,
+    ) -> Float[Tensor, "b n vocab"]:
+        """Next-token (or per-token) logits.
+
+        Args:
+            tokens: Token ids `[b t]`, integers in `0..vocab_size-1`.
+            cache: Continue the sequence that this cache has seen; updated in place.
+            lengths: Real tokens a row `[b]`; each row is padded on the left, and pads change
+                nothing. Only without a cache or on its first call.
+            documents: Document of each token `[b t]`; nothing crosses from one run of equal ids
+                into the next, and a negative id is padding.
+            last_logits: Compute the logits of the last so many positions only.
+
+        Returns:
+            Logits `[b t vocab]`, or `[b last_logits vocab]`; those at padding mean nothing.
+
+        Raises:
+            ValueError: Bad tokens, lengths, documents or `last_logits`, or a cache of another
+                batch size, dtype, device or model. The cache is untouched then.
+        """
+        self._check_tokens(tokens, last_logits)
+        if cache is not None:
+            cache.check(tokens, self.config, self.dtype)
+        ids = document_ids(tokens, cache, lengths, documents)
+        stream = open_stream(tokens, ids, cache)
+        self._check_positions(stream, cache)
+        states = self._loop(self.embed(tokens, stream), LoopState(self.config, stream, cache))
+        if cache is not None:
+            close_stream(stream, ids, cache)
+        h = states[-1] if last_logits is None else states[-1][:, tokens.shape[1] - last_logits :]
+        return self.read_out(h)
+
+    def trace(
+        self,
+        tokens: Int[Tensor, "b t"],
+        *,
+        lengths: Int[Tensor, "b"] | None = None,
+        documents: Int[Tensor, "b t"] | None = None,
+    ) -> LoopTrace:
+        """Run once and keep what happened in every loop.
+
+        Args:
+            tokens: Token ids `[b t]`.
+            lengths: As in `forward`.
+            documents: As in `forward`.
+
+        Returns:
+            The trace; its logits equal `forward`'s.
+
+        Raises:
+            ValueError: As in `forward`.
+        """
+        self._check_tokens(tokens, None)
+        ids = document_ids(tokens, None, lengths, documents)
+        stream = open_stream(tokens, ids, None)
+        self._check_positions(stream, None)
+        state = LoopState(self.config, stream, record=True)
+        states = self._loop(self.embed(tokens, stream), state)
+        return LoopTrace(self.config, tokens, self.read_out(states[-1]), states, state.prepared)
+
+    def embed(
+        self, tokens: Int[Tensor, "b t"], stream: Stream | None = None
+    ) -> Float[Tensor, "b t d"]:
+        """h^(0): token embeddings, plus learned positions where the config has them.
+
+        Args:
+            tokens: Token ids.
+            stream: Positions of the tokens; None counts from 0.
+
+        Returns:
+            `[b t d]`.
+        """
+        h: Tensor = self.embedding(tokens)
+        if self.config.positions == "learned":
+            positions = (
+                open_stream(tokens, None, None).positions if stream is None else stream.positions
+            )
+            h = h + self.position_embedding(positions)
+        return h
+
+    def run_embedded(self, h: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
+        """From h^(0) to h^(T), for one unbroken stream; analysers differentiate through it.
+
+        Args:
+            h: Embedded tokens, as `embed` gives them.
+
+        Returns:
+            The residual stream after the last loop, before the final norm and head.
+        """
+        positions = torch.arange(h.shape[1], device=h.device).expand(h.shape[:2])
+        return self._loop(h, LoopState(self.config, Stream(positions)))[-1]
+
+    def read_out(self, h: Float[Tensor, "b t d"]) -> Float[Tensor, "b t vocab"]:
+        """Final norm and head.
+
+        Args:
+            h: Residual stream after a loop.
+
+        Returns:
+            Logits.
+        """
+        if not self.config.norm_between_loops:
+            h = self.norm(h)
+        head = self.embedding.weight if self.config.tie_embeddings else self.head.weight
+        return F.linear(h, head)
+
+    def _loop(self, h: Tensor, state: LoopState) -> tuple[Tensor, ...]:
+        """h^(0) .. h^(T)."""
+        states = [h]
+        for loop in range(self.config.num_loops):
+            start = h
+            for layer, block in enumerate(self.blocks):
+                h = block(h, state.mix_at(layer, loop))
+            if self.config.loop_gate:
+                h = h + self.loop_gate[loop] * start
+            if self.config.norm_between_loops:
+                h = self.norm(h)
+            states.append(h)
+        return tuple(states)
+
+    def _check_tokens(self, tokens: Tensor, last_logits: int | None) -> None:
+        if tokens.dim() != 2 or tokens.dtype not in (torch.int64, torch.int32):
+            raise ValueError(
+                f"tokens: got {tokens.dtype} of shape {tuple(tokens.shape)}; "
+                "must be int64 or int32 of shape [batch, length]"
+            )
+        # On a GPU the check would wait for the device; the embedding's own check guards there.
+        if tokens.device.type == "cpu" and tokens.numel():
+            low, high = int(tokens.min()), int(tokens.max())
+            if low < 0 or high >= self.config.vocab_size:
+                bad = low if low < 0 else high
+                raise ValueError(
+                    f"tokens: id {bad} is outside the vocabulary 0..{self.config.vocab_size - 1}"
+                )
+        if last_logits is not None and not 0 <= last_logits <= tokens.shape[1]:
+            raise ValueError(f"last_logits: {last_logits} must lie in 0..{tokens.shape[1]}")
+
+    def _check_positions(self, stream: Stream, cache: LoopCache | None) -> None:
+        limit = self.config.max_length
+        if limit is None or stream.positions.numel() == 0:
+            return
+        if stream.segments is None:
+            furthest = stream.positions.shape[1] + (0 if cache is None else cache.length)
+        else:
+            furthest = int(stream.positions.max()) + 1
+        if furthest > limit:
+            raise ValueError(
+                f"tokens: length {furthest} is beyond the learned positions (max_length = {limit})"
+            )
