@@ -41,11 +41,11 @@ def _acquire(path: Path) -> None:
         # A hard link appears with its contents and fails where the name exists: no moment at which
         # another process could read an empty lock.
         try:
-            mine.hardlink_to(path)
+            path.hardlink_to(mine)
         except FileExistsError:
             _take_over(path)
             try:
-                mine.hardlink_to(path)
+                path.hardlink_to(mine)
             except FileExistsError:
                 raise _refusal(path, read_json(path)) from None
     finally:

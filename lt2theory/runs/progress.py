@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, Protocol, runtime_checkable
 
 from tqdm import tqdm
 
@@ -34,6 +34,15 @@ Progress = Callable[[ProgressEvent], None]
 """Takes note of an event; called from the thread that does the work."""
 
 
+@runtime_checkable
+class Stream(Protocol):
+    """What of a text stream is used: standard error has it, and so has a string buffer."""
+
+    def write(self, text: str, /) -> int: ...  # noqa: D102
+    def flush(self) -> None: ...  # noqa: D102
+    def isatty(self) -> bool: ...  # noqa: D102
+
+
 class TerminalProgress:
     """Shows events on a stream: tqdm on a terminal, else a line at most every `interval` seconds.
 
@@ -42,8 +51,8 @@ class TerminalProgress:
         interval: Least seconds between two plain lines; the first and last of a piece always show.
     """
 
-    def __init__(self, stream: TextIO | None = None, *, interval: float = 10.0) -> None:
-        self.stream = sys.stderr if stream is None else stream
+    def __init__(self, stream: Stream | None = None, *, interval: float = 10.0) -> None:
+        self.stream: Stream = sys.stderr if stream is None else stream
         self.interval = interval
         self._bar: tqdm[Any] | None = None
         self._task: str | None = None

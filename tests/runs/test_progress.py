@@ -10,7 +10,7 @@ class Terminal(io.StringIO):
 
 def test_plain_lines_are_occasional_but_show_first_and_last() -> None:
     stream = io.StringIO()
-    progress = TerminalProgress(stream, interval=3600)
+    progress = TerminalProgress(stream, interval=3600.0)
     for step in range(1, 6):
         progress(ProgressEvent("parity 16", step, 9, notes={"loss": 0.5}, final=step == 5))
     progress(ProgressEvent("parity 32", 1, 9))
@@ -23,7 +23,7 @@ def test_plain_lines_are_occasional_but_show_first_and_last() -> None:
 
 def test_without_interval_every_event_is_a_line() -> None:
     stream = io.StringIO()
-    progress = TerminalProgress(stream, interval=0)
+    progress = TerminalProgress(stream, interval=0.0)
     for step in range(3):
         progress(ProgressEvent("a", step, 3, unit="run", notes={"status": "solved"}))
     assert stream.getvalue().count("status solved\n") == 3
