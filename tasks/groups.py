@@ -1,0 +1,204 @@
+"""Finite groups by name, as Cayley tables: S_n, A_n, Z_n (or C_n), D_n and direct products.
+
+Sympy enumerates the permutations; everything after that is table look-up. Element 0 is the
+identity, and the order of the elements is the lexicographic order of their images, so that it
+depends on nothing but the name. A direct product "A4xZ5" orders its pairs lexicographically.
+"""
+
+import dataclasses
+import math
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int32, Int64
+
+from tasks.validation import refusal
+
+LARGEST_ORDER = 5040
+_FACTOR = re.compile(r"([SAZCD])([1-9][0-9]{0,3})")
+_DEGREES = {"S": (2, 7), "A": (3, 7), "Z": (2, 512), "D": (3, 512)}
+_ALLOWED = (
+    "S2..S7, A3..A7, Z2..Z512 (or C), D3..D512 or products such as 'A4xZ5', "
+    f"of order <= {LARGEST_ORDER}"
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """A finite group with a fixed order of its elements.
+
+    Attributes:
+        name: Canonical name.
+        cayley: Entry (i, j) is the element "first i, then j" `[order order]`.
+        names: Cycle notation of every element, points counted from 1, "()" the identity; the parts
+            of a direct product are joined by "x".
+        solvable: Whether the derived series ends in the identity.
+        derived_order: Order of the commutator subgroup.
+        transpositions: The elements that swap two points; empty unless the group is an S_n.
+    """
+
+    name: str
+    cayley: Int32[np.ndarray, "order order"]
+    names: tuple[str, ...]
+    solvable: bool
+    derived_order: int
+    transpositions: Int64[np.ndarray, "swaps"]
+
+    @property
+    def order(self) -> int:
+        """Number of elements."""
+        return len(self.names)
+
+
+def canonical_name(name: str) -> str:
+    """The canonical spelling of a group's name, after checking it.
+
+    Args:
+        name: Such as "S5", "C60" or "A4xZ5".
+
+    Returns:
+        The name with Z for cyclic groups.
+
+    Raises:
+        ValueError: The name cannot be read or the group is too large.
+
+    Example:
+        >>> canonical_name("A4xC5")
+        'A4xZ5'
+    """
+    factors = [_parse(part, name) for part in name.split("x")]
+    if math.prod(_order(*factor) for factor in factors) > LARGEST_ORDER:
+        raise refusal("group", name, _ALLOWED)
+    return "x".join(f"{family}{degree}" for family, degree in factors)
+
+
+def group_order(name: str) -> int:
+    """Number of elements, without listing them.
+
+    Args:
+        name: Such as "S5" or "A4xZ5".
+
+    Returns:
+        The order of the group.
+    """
+    return math.prod(_order(*_parse(part, name)) for part in canonical_name(name).split("x"))
+
+
+def group(name: str) -> Group:
+    """The group of a given name.
+
+    Args:
+        name: Such as "S5" or "A4xZ5".
+
+    Returns:
+        The group; it is built once a process.
+
+    Example:
+        >>> s3 = group("S3")
+        >>> s3.names
+        ('()', '(2 3)', '(1 2)', '(1 2 3)', '(1 3 2)', '(1 3)')
+        >>> s3.names[s3.cayley[2, 1]], s3.solvable  # first (1 2), then (2 3)
+        ('(1 3 2)', True)
+    """
+    return _build(canonical_name(name))
+
+
+@lru_cache(maxsize=16)
+def _build(name: str) -> Group:
+    first, *others = name.split("x")
+    built = _simple_factor(*_parse(first, name))
+    for part in others:
+        built = _direct_product(built, _simple_factor(*_parse(part, name)))
+    built.cayley.setflags(write=False)
+    built.transpositions.setflags(write=False)
+    return built
+
+
+def _parse(part: str, name: str) -> tuple[str, int]:
+    match = _FACTOR.fullmatch(part)
+    if match:
+        family, degree = match[1].replace("C", "Z"), int(match[2])
+        least, most = _DEGREES[family]
+        if least <= degree <= most:
+            return family, degree
+    raise refusal("group", name, _ALLOWED)
+
+
+def _order(family: str, degree: int) -> int:
+    orders = {"Z": degree, "D": 2 * degree}
+    return orders.get(family) or math.factorial(degree) // (2 if family == "A" else 1)
+
+
+def _simple_factor(family: str, degree: int) -> Group:
+    """One named family, enumerated by sympy."""
+    # Sympy takes most of a second to import, and most tasks do without it.
+    from sympy.combinatorics import named_groups  # noqa: PLC0415
+
+    makers = {
+        "S": named_groups.SymmetricGroup,
+        "A": named_groups.AlternatingGroup,
+        "Z": named_groups.CyclicGroup,
+        "D": named_groups.DihedralGroup,
+    }
+    source = makers[family](degree)
+    images = np.array(sorted(source.generate(af=True)), dtype=np.int64)
+    swaps = np.flatnonzero((images != np.arange(degree)).sum(axis=1) == 2)
+    return Group(
+        name=f"{family}{degree}",
+        cayley=_cayley_table(images, _base(source, degree)),
+        names=tuple(_cycles(row.tolist()) for row in images),
+        solvable=bool(source.is_solvable),
+        derived_order=int(source.derived_subgroup().order()),
+        transpositions=swaps if family == "S" else np.empty(0, dtype=np.int64),
+    )
+
+
+def _base(source: Any, degree: int) -> list[int]:
+    """Points whose images tell every element from every other."""
+    return [int(point) for point in source.base] or list(range(degree))
+
+
+def _cayley_table(
+    images: Int64[np.ndarray, "order degree"], base: list[int]
+) -> Int32[np.ndarray, "order order"]:
+    order, degree = images.shape
+    weights = degree ** np.arange(len(base), dtype=np.int64)
+    index = np.full(degree ** len(base), -1, dtype=np.int32)
+    index[images[:, base] @ weights] = np.arange(order)
+    table = np.empty((order, order), dtype=np.int32)
+    for i in range(order):
+        # "First i, then j" sends a point b to images[j][images[i][b]].
+        table[i] = index[images[:, images[i, base]] @ weights]
+    assert (table >= 0).all()
+    return table
+
+
+def _cycles(images: list[int]) -> str:
+    """Cycle notation, fixed points left out."""
+    seen: set[int] = set()
+    text = ""
+    for start in range(len(images)):
+        if start in seen or images[start] == start:
+            continue
+        cycle, point = [], start
+        while point not in seen:
+            seen.add(point)
+            cycle.append(str(point + 1))
+            point = images[point]
+        text += "(" + " ".join(cycle) + ")"
+    return text or "()"
+
+
+def _direct_product(left: Group, right: Group) -> Group:
+    table = left.cayley[:, None, :, None] * np.int32(right.order) + right.cayley[None, :, None, :]
+    order = left.order * right.order
+    return Group(
+        name=f"{left.name}x{right.name}",
+        cayley=table.reshape(order, order),
+        names=tuple(f"{a}x{b}" for a in left.names for b in right.names),
+        solvable=left.solvable and right.solvable,
+        derived_order=left.derived_order * right.derived_order,
+        transpositions=np.empty(0, dtype=np.int64),
+    )

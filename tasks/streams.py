@@ -1,0 +1,173 @@
+"""Counter-based random streams: which numbers a batch gets depends on its name alone.
+
+A stream is named by a tuple such as (task, version, knobs, stage, split, seed, index). BLAKE2 turns
+the name's JSON text into a Philox key, so streams with different names are independent, any one of
+them can be opened at random, and nothing depends on the process, on earlier draws or on the hash
+seed of the interpreter. Only the raw words of Philox are used, which NumPy guarantees across
+versions; the distributions below are integer arithmetic of our own.
+"""
+
+import hashlib
+import json
+import math
+
+import numpy as np
+from jaxtyping import Float64, UInt, UInt64
+
+_HALF_WORD = np.uint64(32)
+
+
+def smallest_unsigned(bound: int) -> type[np.unsignedinteger]:
+    """The narrowest unsigned type that holds 0 .. bound - 1.
+
+    Args:
+        bound: One more than the largest value, at most 2^32.
+
+    Returns:
+        A NumPy scalar type.
+    """
+    if bound <= 1 << 8:
+        return np.uint8
+    return np.uint16 if bound <= 1 << 16 else np.uint32
+
+
+class Stream:
+    """Random words from the Philox stream of a given name.
+
+    Args:
+        name: What the numbers are for: anything that JSON can write.
+
+    Example:
+        >>> stream = Stream("parity", 1, {"stage": 16}, "train", 0, 7)
+        >>> again = Stream("parity", 1, {"stage": 16}, "train", 0, 7)
+        >>> bool((stream.words(4) == again.words(4)).all())
+        True
+    """
+
+    def __init__(self, *name: object) -> None:
+        text = json.dumps(name, separators=(",", ":"), sort_keys=True)
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        self._philox = np.random.Philox(key=int.from_bytes(digest, "little"))
+
+    def words(self, count: int) -> UInt64[np.ndarray, "count"]:
+        """The next raw words.
+
+        Args:
+            count: How many 64-bit words.
+
+        Returns:
+            Uniform 64-bit words.
+        """
+        return np.asarray(self._philox.random_raw(count), dtype=np.uint64)
+
+    def below(self, bound: int, rows: int, columns: int) -> UInt[np.ndarray, "rows columns"]:
+        """Independent uniform integers in 0 .. bound - 1.
+
+        Powers of two up to 256 are exact; otherwise 32 random bits are scaled, so that a
+        probability deviates from 1/bound by at most 2^-32.
+
+        Args:
+            bound: One more than the largest value, at most 2^32.
+            rows: Rows of the answer.
+            columns: Columns of the answer.
+
+        Returns:
+            Integers of the narrowest unsigned type.
+        """
+        total = rows * columns
+        if bound == 2:
+            octets = self.words(-(-total // 64)).view(np.uint8)
+            return np.unpackbits(octets, count=total).reshape(rows, columns)
+        if bound <= 256 and bound & (bound - 1) == 0:
+            octets = self.words(-(-total // 8)).view(np.uint8)[:total]
+            return (octets & np.uint8(bound - 1)).reshape(rows, columns)
+        halves = self.words(-(-total // 2)).view(np.uint32)[:total]
+        scaled = np.multiply(halves, np.uint64(bound), dtype=np.uint64)
+        scaled >>= _HALF_WORD
+        return scaled.astype(smallest_unsigned(bound)).reshape(rows, columns)
+
+    def exponentials(self, rows: int, columns: int) -> Float64[np.ndarray, "rows columns"]:
+        """Independent exponential variables of mean 1.
+
+        Args:
+            rows: Rows of the answer.
+            columns: Columns of the answer.
+
+        Returns:
+            Positive numbers, from 53 random bits each.
+        """
+        fractions = (self.words(rows * columns) >> np.uint64(11)) + np.uint64(1)
+        return -np.log(fractions * 2.0**-53).reshape(rows, columns)
+
+    def permutations(self, rows: int, width: int) -> UInt[np.ndarray, "rows width"]:
+        """Independent uniform permutations of 0 .. width - 1, one a row.
+
+        Each row sorts random words whose lowest bits were replaced by the position.
+
+        Args:
+            rows: How many permutations.
+            width: Length of each, at most 2^20.
+
+        Returns:
+            Permutations of the narrowest unsigned type.
+        """
+        low = np.uint64((1 << max(width - 1, 1).bit_length()) - 1)
+        words = self.words(rows * width).reshape(rows, width)
+        words &= ~low
+        words |= np.arange(width, dtype=np.uint64)
+        words.sort(axis=1)
+        words &= low
+        return words.astype(smallest_unsigned(width))
+
+    def distinct(self, pool: int, rows: int, columns: int) -> UInt[np.ndarray, "rows columns"]:
+        """Ordered samples without replacement from 0 .. pool - 1, one a row.
+
+        A sparse sample is the first `columns` distinct values of an independent sequence a little
+        longer than needed; rows that ran short are drawn again, which is unbiased because running
+        short does not depend on which values were drawn.
+
+        Args:
+            pool: Number of values to choose from, at most 2^20.
+            rows: How many samples.
+            columns: Size of each sample, at most `pool`.
+
+        Returns:
+            Distinct values in each row, of the narrowest unsigned type.
+        """
+        if 2 * columns > pool:
+            kept = self.permutations(rows, pool)[:, :columns]
+            return np.ascontiguousarray(kept)
+        chosen, short = self._first_distinct(pool, rows, columns)
+        while short.size:
+            again, still = self._first_distinct(pool, short.size, columns)
+            chosen[short] = again
+            short = short[still]
+        return chosen
+
+    def _first_distinct(
+        self, pool: int, rows: int, columns: int
+    ) -> tuple[UInt[np.ndarray, "rows columns"], np.ndarray]:
+        """Distinct values in order of appearance, and the rows that had too few of them."""
+        # Coupon collector: the mean and six deviations of the draws that `columns` values need.
+        mean = -pool * math.log1p(-columns / pool)
+        draws = math.ceil(mean + 6 * math.sqrt(mean - columns)) + 2
+        sequence = self.below(pool, rows, draws).astype(np.uint64)
+        place_bits = np.uint64(draws.bit_length())
+        value_bits = np.uint64(max(pool - 1, 1).bit_length())
+        if int(place_bits + value_bits) <= 32:
+            sequence = sequence.astype(np.uint32)
+            place_bits, value_bits = np.uint32(place_bits), np.uint32(value_bits)
+        one = sequence.dtype.type(1)
+        packed = sequence << place_bits | np.arange(draws, dtype=sequence.dtype)
+        packed.sort(axis=1)
+        value = packed >> place_bits
+        place = packed & ((one << place_bits) - one)
+        # Equal values stand side by side, the first drawn first; the others go to the end.
+        repeated = value[:, 1:] == value[:, :-1]
+        place[:, 1:][repeated] = draws
+        packed = place << value_bits | value
+        packed.sort(axis=1)
+        kept = packed[:, :columns]
+        short = np.flatnonzero((kept[:, -1] >> value_bits) == draws)
+        values = kept & ((one << value_bits) - one)
+        return values.astype(smallest_unsigned(pool)), short

@@ -1,0 +1,75 @@
+"""One-line errors: every refusal names the field, the value and the allowed range."""
+
+import dataclasses
+import types
+import typing
+
+
+def refusal(field: str, value: object, allowed: str) -> ValueError:
+    """The error for a value outside its range, for the caller to raise.
+
+    Args:
+        field: Name of the knob or argument.
+        value: What was given.
+        allowed: The allowed range in words, continuing "must be".
+
+    Returns:
+        A ValueError whose message is one line.
+
+    Example:
+        >>> print(refusal("stage", 3, "an even number >= 4"))
+        stage: 3 is not allowed (must be an even number >= 4)
+    """
+    return ValueError(f"{field}: {value!r} is not allowed (must be {allowed})")
+
+
+def check_fields(config: object) -> None:
+    """Check a dataclass's values against its annotations: plain types, Literals and unions.
+
+    Args:
+        config: A dataclass instance whose fields hold int, str, bool, float, None or Literals.
+
+    Raises:
+        ValueError: A field holds another type or a Literal value that is not listed.
+    """
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):  # type: ignore[arg-type]
+        value = getattr(config, field.name)
+        if not _matches(value, hints[field.name]):
+            raise refusal(field.name, value, _words(hints[field.name]))
+
+
+def check_count(field: str, value: int, least: int) -> None:
+    """Check an integer argument with a lower limit.
+
+    Args:
+        field: Name of the argument.
+        value: What was given.
+        least: The smallest allowed value.
+
+    Raises:
+        ValueError: The value is no integer or lies below the limit.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise refusal(field, value, f"an integer >= {least}")
+
+
+def _matches(value: object, hint: object) -> bool:
+    if typing.get_origin(hint) is typing.Literal:
+        return any(type(value) is type(option) and value == option for option in _options(hint))
+    if typing.get_origin(hint) in {typing.Union, types.UnionType}:
+        return any(_matches(value, option) for option in typing.get_args(hint))
+    # bool is a subclass of int, but True is no number of tokens.
+    return type(value) is hint
+
+
+def _words(hint: object) -> str:
+    if typing.get_origin(hint) is typing.Literal:
+        return "one of " + ", ".join(repr(option) for option in _options(hint))
+    if typing.get_origin(hint) in {typing.Union, types.UnionType}:
+        return " or ".join(_words(option) for option in typing.get_args(hint))
+    return "None" if hint is type(None) else f"of type {getattr(hint, '__name__', hint)}"
+
+
+def _options(hint: object) -> tuple[object, ...]:
+    return typing.get_args(hint)
