@@ -63,8 +63,8 @@ STYLE: Mapping[str, object] = MappingProxyType(
 # Okabe and Ito 2008, without yellow (too pale on white), darkest first.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", INK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SOLID: tuple[float, tuple[float, ...]] = (0, ())
-DASHES = (SOLID, (0, (5, 1.5)), (0, (1.5, 1.2)))
+SOLID: tuple[float, tuple[float, ...]] = (0.0, ())
+DASHES = (SOLID, (0.0, (5.0, 1.5)), (0.0, (1.5, 1.2)))
 
 # Mixers keep their place in the list above wherever they are compared.
 MIXERS = ("gdn", "window", "kda", "deltanet", "linear", "softmax")

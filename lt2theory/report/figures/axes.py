@@ -155,7 +155,9 @@ def draw_floors(axes: Axes, floors: Mapping[str, float]) -> dict[str, float]:
     """
     merged: dict[float, list[str]] = {}
     for name, value in floors.items():
-        merged.setdefault(round(float(value), 6), []).append(name)
+        # Formulae of one floor may differ in the last digits.
+        same = next((known for known in merged if abs(known - value) < 1e-6), float(value))
+        merged.setdefault(same, []).append(name)
     for value, names in merged.items():
         label = f"floor: {', '.join(names)}"
         axes.axhline(value, color=MUTED, linewidth=0.9, linestyle=FLOOR_DASH, zorder=1, label=label)
@@ -218,7 +220,9 @@ def accuracy_axis(axes: Axes, label: str = "accuracy") -> None:
     axes.set_ylabel(label)
 
 
-def length_axis(axes: Axes, lengths: Sequence[float] | np.ndarray, label: str) -> None:
+def length_axis(
+    axes: Axes, lengths: Sequence[float] | Sequence[int] | np.ndarray, label: str
+) -> None:
     """A base-2 logarithmic abscissa with a tick at every length that was measured.
 
     Args:
@@ -241,7 +245,9 @@ def length_axis(axes: Axes, lengths: Sequence[float] | np.ndarray, label: str) -
 
 
 def mark_vertical(
-    axes: Axes, marks: Mapping[str, float], colours: Mapping[str, str] | None = None
+    axes: Axes,
+    marks: Mapping[str, float] | Mapping[str, int],
+    colours: Mapping[str, str] | None = None,
 ) -> None:
     """Dotted vertical lines, named above the panel, where no data can lie beneath the text.
 

@@ -29,7 +29,7 @@ def learning_curves(
     *,
     floors: Mapping[str, float] | None = None,
     pass_mark: float | None = None,
-    promotions: Mapping[str, float] | None = None,
+    promotions: Mapping[str, float] | Mapping[str, int] | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
 ) -> Figure:
     """Loss and scored accuracy against the step, one line a seed, arms as colours.

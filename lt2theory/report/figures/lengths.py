@@ -27,7 +27,7 @@ def length_generalisation(
     frame: pd.DataFrame,
     *,
     floors: Mapping[str, float] | pd.DataFrame | None = None,
-    training_length: float | None = None,
+    training_length: float | int | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
 ) -> Figure:
     """Accuracy against length, one line an arm, with intervals and floors.
@@ -67,7 +67,7 @@ def length_generalisation(
 def exact_prefix(
     frame: pd.DataFrame,
     *,
-    training_length: float | None = None,
+    training_length: float | int | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
 ) -> Figure:
     """Share of sequences right at every position so far, one line a seed.

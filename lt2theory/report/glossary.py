@@ -1,0 +1,57 @@
+"""Terms of the reports, each explained in a sentence to somebody who has not seen the code."""
+
+from collections.abc import Mapping
+
+GLOSSARY: Mapping[str, str] = {
+    "arm": "One setting of the experiment. Runs of one arm differ in the seed alone.",
+    "seed": "Start of the random numbers that draw the initial weights and the training data.",
+    "loops (T)": "How many times the same stack of layers is applied, one after the other.",
+    "rescan": "Loop-state semantics in which every loop scans the sequence with a fresh state.",
+    "accumulate": (
+        "Loop-state semantics in which, at every token, a loop's state takes the updates of all "
+        "loops so far, so that one token can change one state T times."
+    ),
+    "stage": (
+        "A difficulty of the task. Training moves to the next stage when the pass mark is met on "
+        "fresh instances and confirmed once on others."
+    ),
+    "scored accuracy": (
+        "Share of right answers at the positions that the task is judged by; supervision at other "
+        "positions does not enter."
+    ),
+    "floor": (
+        "The accuracy of a rule that lacks the skill in question, such as guessing or ignoring a "
+        "part of the input. An accuracy says something only where it exceeds every floor."
+    ),
+    "splits": (
+        "Instances are divided for good by their content: training, evaluation (it decides about "
+        "stages) and test (read once, at the end)."
+    ),
+    "interval": (
+        "In brackets behind an estimate, with 95 % coverage unless another is named. For one run "
+        "it says how well its accuracy is known, for an arm what another seed would do."
+    ),
+    "reach": "How many tokens, itself included, can influence an output of a windowed model.",
+    "effective rank": (
+        "How many directions of the state an update really uses, counting weak ones by their "
+        "strength; at most the number of loops T for a looped delta rule."
+    ),
+}
+
+
+def glossary(*terms: str) -> dict[str, str]:
+    """Some of the terms, in the order asked for.
+
+    Args:
+        *terms: Keys of `GLOSSARY`.
+
+    Returns:
+        Term and explanation.
+
+    Raises:
+        ValueError: A term is not explained here.
+    """
+    unknown = [term for term in terms if term not in GLOSSARY]
+    if unknown:
+        raise ValueError(f"term is {unknown[0]!r}, allowed are: {', '.join(GLOSSARY)}")
+    return {term: GLOSSARY[term] for term in terms}
