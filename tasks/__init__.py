@@ -14,5 +14,6 @@ from tasks.base import Batch as Batch
 from tasks.base import Task as Task
 from tasks.catalogue import catalogue as catalogue
 from tasks.catalogue import create as create
+from tasks.export import export as export
 
-__all__ = ["Batch", "Task", "catalogue", "create"]
+__all__ = ["Batch", "Task", "catalogue", "create", "export"]

@@ -57,7 +57,7 @@ class Task(ABC):
         check_fields(self)
         self._check_knobs()
 
-    def _check_knobs(self) -> None:
+    def _check_knobs(self) -> None:  # noqa: B027 - a task without ranges needs none
         """Ranges of the knobs, beyond their types."""
 
     @property
@@ -142,7 +142,7 @@ class Task(ABC):
         """
         proper = isinstance(stage, int) and not isinstance(stage, bool) and stage >= 1
         if not (proper and self._allows(stage)):
-            raise refusal("stage", stage, f"{self.allowed_stages} for {self.name}")
+            raise ValueError(refusal("stage", stage, f"{self.allowed_stages} for {self.name}"))
 
     def sequence_length(self, stage: int) -> int:
         """Tokens an example.
@@ -198,7 +198,7 @@ class Task(ABC):
         """
         self.check_stage(stage)
         if split not in SPLITS:
-            raise refusal("split", split, "one of " + ", ".join(map(repr, SPLITS)))
+            raise ValueError(refusal("split", split, "one of " + ", ".join(map(repr, SPLITS))))
         check_count("seed", seed, 0)
         check_count("index", index, 0)
         check_count("size", size, 1)
@@ -212,7 +212,7 @@ class Task(ABC):
         members = _members(self, stage)[split]
         if members.size < (size if distinct else 1):
             held = f"the {split} split of {self.name} at stage {stage} holds {members.size}"
-            raise refusal("size", size, f"<= {members.size}: {held} distinct instances")
+            raise ValueError(refusal("size", size, f"<= {members.size}: {held} distinct instances"))
         if distinct:
             order = np.argsort(stream.words(members.size), kind="stable")[:size]
         else:
@@ -230,7 +230,8 @@ class Task(ABC):
         """
         length = batch.mask.shape[1]
         last = length - 1 - np.argmax(batch.mask[:, ::-1], axis=1)
-        return (np.arange(length) == last[:, None]) & batch.mask
+        scored: np.ndarray = (np.arange(length) == last[:, None]) & batch.mask
+        return scored
 
     def floors(self, stage: int) -> dict[str, float]:
         """What can be had at the scored positions without solving the task.
@@ -283,7 +284,7 @@ class Task(ABC):
             ValueError: There is no such split.
         """
         if split not in SPLITS:
-            raise refusal("split", split, "one of " + ", ".join(map(repr, SPLITS)))
+            raise ValueError(refusal("split", split, "one of " + ", ".join(map(repr, SPLITS))))
         if self.instance_count(stage) > ENUMERABLE:
             return None
         return int(_members(self, stage)[split].size)
@@ -303,7 +304,7 @@ class Task(ABC):
         names = self.token_names
         for token in tokens:
             if token != IGNORE and not 0 <= token < len(names):
-                raise refusal("tokens", int(token), f"in 0 .. {len(names) - 1}")
+                raise ValueError(refusal("tokens", int(token), f"in 0 .. {len(names) - 1}"))
         return ["-" if token == IGNORE else names[token] for token in tokens]
 
     def describe(self, batch: Batch, row: int) -> str:
@@ -320,7 +321,7 @@ class Task(ABC):
             ValueError: There is no such row.
         """
         if not 0 <= row < len(batch.inputs):
-            raise refusal("row", row, f"in 0 .. {len(batch.inputs) - 1}")
+            raise ValueError(refusal("row", row, f"in 0 .. {len(batch.inputs) - 1}"))
         tokens, labels = self.decode(batch.inputs[row]), self.decode(batch.targets[row])
         shown = [
             f"{token}[{label}]" if known else token

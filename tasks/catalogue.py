@@ -55,10 +55,10 @@ def create(name: str, **knobs: object) -> Task:
     """
     task = catalogue().get(name)
     if task is None:
-        raise refusal("task", name, "one of " + ", ".join(catalogue()))
+        raise ValueError(refusal("task", name, "one of " + ", ".join(catalogue())))
     allowed = [field.name for field in dataclasses.fields(task)]
     for knob in knobs:
         if knob not in allowed:
             listed = ", ".join(allowed) or "none: it has no knobs"
-            raise refusal("knob", knob, f"one of the knobs of {name}: {listed}")
+            raise ValueError(refusal("knob", knob, f"one of the knobs of {name}: {listed}"))
     return task(**knobs)

@@ -9,9 +9,7 @@ from jaxtyping import Integer, UInt
 from tasks.streams import Stream, smallest_unsigned
 
 
-def draw(
-    stream: Stream, radices: Sequence[int], count: int
-) -> UInt[np.ndarray, "count width"]:
+def draw(stream: Stream, radices: Sequence[int], count: int) -> UInt[np.ndarray, "count width"]:
     """Uniform digit strings.
 
     Args:
@@ -54,9 +52,7 @@ def from_index(
     return digits
 
 
-def falling(
-    digits: UInt[np.ndarray, "count width"], pool: int
-) -> UInt[np.ndarray, "count width"]:
+def falling(digits: UInt[np.ndarray, "count width"], pool: int) -> UInt[np.ndarray, "count width"]:
     """Distinct values from digits with the radices pool, pool - 1, pool - 2, ...
 
     Digit j counts through the values that the digits before it left over, so that the digit

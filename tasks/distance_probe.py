@@ -26,9 +26,9 @@ class DistanceProbe(Task):
 
     Example:
         >>> task = DistanceProbe(distance=3)
-        >>> batch = task.batch(stage=6, split="eval", size=1)
-        >>> print(task.describe(batch, 0))
-        0
+        >>> print(task.describe(task.batch(stage=6, size=1), 0))
+        1 1 *1 0 0 QUERY[1]
+        answer: QUERY (position 5) -> 1
     """
 
     name: ClassVar[str] = "distance_probe"
@@ -42,7 +42,7 @@ class DistanceProbe(Task):
 
     def _check_knobs(self) -> None:
         if not 1 <= self.distance < _LONGEST:
-            raise refusal("distance", self.distance, f"in 1 .. {_LONGEST - 1}")
+            raise ValueError(refusal("distance", self.distance, f"in 1 .. {_LONGEST - 1}"))
 
     @property
     def vocab_size(self) -> int:

@@ -24,9 +24,9 @@ class GroupWord(WordTask):
 
     Example:
         >>> task = GroupWord(group="S3")
-        >>> batch = task.batch(stage=4, split="eval", size=1)
-        >>> print(task.describe(batch, 0))
-        ()[()] (1 2)[(1 2)]
+        >>> print(task.describe(task.batch(stage=4, size=1), 0))
+        (1 2)[(1 2)] ()[(1 2)] (1 3 2)[(2 3)] (1 3 2)[(1 3)]
+        answer: (1 3 2) (position 3) -> (1 3)
     """
 
     name: ClassVar[str] = "group_word"
@@ -45,7 +45,9 @@ class GroupWord(WordTask):
     def _check_knobs(self) -> None:
         name = canonical_name(self.group)
         if self.tokens == "transpositions" and not re.fullmatch("S[3-9]", name):
-            raise refusal("tokens", self.tokens, f"'all' for {self.group}: it is no S_n, n >= 3")
+            raise ValueError(
+                refusal("tokens", self.tokens, f"'all' for {self.group}: it is no S_n, n >= 3")
+            )
 
     @property
     def instance_knobs(self) -> dict[str, Any]:
@@ -77,7 +79,7 @@ class GroupWord(WordTask):
     def _tokens(self, words: UInt[np.ndarray, "b t"]) -> Int64[np.ndarray, "b t"]:
         if self.tokens == "all":
             return words.astype(np.int64)
-        return self._group.transpositions[words]
+        return np.take(self._group.transpositions, words)
 
     def _products(self, words: UInt[np.ndarray, "t b"]) -> Integer[np.ndarray, "t b"]:
         steps = self._group.cayley

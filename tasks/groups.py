@@ -70,7 +70,7 @@ def canonical_name(name: str) -> str:
     """
     factors = [_parse(part, name) for part in name.split("x")]
     if math.prod(_order(*factor) for factor in factors) > LARGEST_ORDER:
-        raise refusal("group", name, _ALLOWED)
+        raise ValueError(refusal("group", name, _ALLOWED))
     return "x".join(f"{family}{degree}" for family, degree in factors)
 
 
@@ -123,7 +123,7 @@ def _parse(part: str, name: str) -> tuple[str, int]:
         least, most = _DEGREES[family]
         if least <= degree <= most:
             return family, degree
-    raise refusal("group", name, _ALLOWED)
+    raise ValueError(refusal("group", name, _ALLOWED))
 
 
 def _order(family: str, degree: int) -> int:
@@ -134,7 +134,7 @@ def _order(family: str, degree: int) -> int:
 def _simple_factor(family: str, degree: int) -> Group:
     """One named family, enumerated by sympy."""
     # Sympy takes most of a second to import, and most tasks do without it.
-    from sympy.combinatorics import named_groups  # noqa: PLC0415
+    from sympy.combinatorics import named_groups
 
     makers = {
         "S": named_groups.SymmetricGroup,

@@ -21,9 +21,9 @@ class ModularAddition(WordTask):
 
     Example:
         >>> task = ModularAddition(modulus=3)
-        >>> batch = task.batch(stage=6, split="eval", size=2)
-        >>> print(task.describe(batch, 0))
-        0[0] 1[1]
+        >>> print(task.describe(task.batch(stage=6, size=1), 0))
+        0[0] 2[2] 2[1] 0[1] 2[0] 0[0]
+        answer: 0 (position 5) -> 0
     """
 
     name: ClassVar[str] = "modular_addition"
@@ -37,7 +37,7 @@ class ModularAddition(WordTask):
 
     def _check_knobs(self) -> None:
         if not 2 <= self.modulus <= _LARGEST:
-            raise refusal("modulus", self.modulus, f"in 2 .. {_LARGEST}")
+            raise ValueError(refusal("modulus", self.modulus, f"in 2 .. {_LARGEST}"))
 
     @property
     def vocab_size(self) -> int:
@@ -58,8 +58,11 @@ class ModularAddition(WordTask):
         return words.astype(np.int64)
 
     def _products(self, words: UInt[np.ndarray, "t b"]) -> Integer[np.ndarray, "t b"]:
-        # At most 2^16 digits below 2^10: the sum stays below 2^32.
-        return np.add.accumulate(words, axis=0, dtype=np.uint32) % np.uint32(self.modulus)
+        # At most 2^16 digits below 2^10: the sums stay below 2^32.
+        sums = words.astype(np.uint32)
+        for t in range(1, len(sums)):
+            sums[t] += sums[t - 1]
+        return sums % np.uint32(self.modulus)
 
     def _floors(self, stage: int) -> dict[str, float]:
         return {"uniform": 1 / self.modulus, "majority": 1 / self.modulus}

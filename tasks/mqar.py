@@ -36,9 +36,9 @@ class Mqar(Task):
 
     Example:
         >>> task = Mqar(vocab=16)
-        >>> batch = task.batch(stage=2, split="eval", size=1)
-        >>> print(task.describe(batch, 0))
-        k1 v1 k2 v2 . .
+        >>> print(task.describe(task.batch(stage=2, size=1), 0))
+        k1 v7 k6 v2 k6[v2] . k1[v7] .
+        answer: k6 (position 4) -> v2; k1 (position 6) -> v7
     """
 
     name: ClassVar[str] = "mqar"
@@ -62,9 +62,11 @@ class Mqar(Task):
 
     def _check_knobs(self) -> None:
         if self.vocab % 2 or not 4 <= self.vocab <= _LARGEST_VOCAB:
-            raise refusal("vocab", self.vocab, f"an even number in 4 .. {_LARGEST_VOCAB}")
+            raise ValueError(
+                refusal("vocab", self.vocab, f"an even number in 4 .. {_LARGEST_VOCAB}")
+            )
         if self.length is not None and not 4 <= self.length <= _LONGEST:
-            raise refusal("length", self.length, f"None or in 4 .. {_LONGEST}")
+            raise ValueError(refusal("length", self.length, f"None or in 4 .. {_LONGEST}"))
 
     @property
     def vocab_size(self) -> int:
@@ -178,14 +180,12 @@ class Mqar(Task):
         return inputs, targets
 
     def _slots(self, stream: Stream, stage: int, size: int) -> Int64[np.ndarray, "size keys"]:
-        """The chosen query slots, ascending: weighted sampling without replacement.
-
-        The keys with the smallest exponential variables of rate weight are such a sample
-        (Efraimidis and Spirakis, 2006).
-        """
+        """The chosen query slots, ascending: weighted sampling without replacement."""
         room, keys = self._room(stage), self.num_keys(stage)
         if keys == room:
             return np.broadcast_to(np.arange(room), (size, room))
+        # The slots with the smallest exponential variables, each of its weight as rate, are such a
+        # sample (Efraimidis and Spirakis, 2006).
         weight = np.arange(1, room + 1) ** (_POWER - 1)
         arrival = stream.exponentials(size, room) / weight
         return np.sort(np.argpartition(arrival, keys - 1, axis=1)[:, :keys], axis=1)

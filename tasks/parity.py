@@ -18,9 +18,9 @@ class Parity(WordTask):
 
     Example:
         >>> task = Parity()
-        >>> batch = task.batch(stage=16, split="eval", size=2)
-        >>> print(task.describe(batch, 0))
-        0[0] 1[1] 0[1] 0[1] 1[0] 0[0]
+        >>> print(task.describe(task.batch(stage=6, size=1), 0))
+        0[0] 0[0] 0[0] 1[1] 1[0] 1[1]
+        answer: 1 (position 5) -> 1
     """
 
     name: ClassVar[str] = "parity"
@@ -47,7 +47,11 @@ class Parity(WordTask):
         return words.astype(np.int64)
 
     def _products(self, words: UInt[np.ndarray, "t b"]) -> Integer[np.ndarray, "t b"]:
-        return np.bitwise_xor.accumulate(words, axis=0)
+        # Row by row: several times faster here than `accumulate` along the slow axis.
+        products = words.copy()
+        for t in range(1, len(products)):
+            products[t] ^= products[t - 1]
+        return products
 
     def _floors(self, stage: int) -> dict[str, float]:
         return {"uniform": 0.5, "majority": 0.5}

@@ -26,9 +26,9 @@ class PointerSwaps(Task):
 
     Example:
         >>> task = PointerSwaps()
-        >>> batch = task.batch(stage=8, split="eval", size=2)
-        >>> print(task.describe(batch, 0))
-        a b
+        >>> print(task.describe(task.batch(stage=8, size=1), 0))
+        e a e d a d QUERY d[4]
+        answer: d (position 7) -> 4
     """
 
     name: ClassVar[str] = "pointer_swaps"
@@ -48,7 +48,7 @@ class PointerSwaps(Task):
 
     def _check_knobs(self) -> None:
         if not 2 <= self.pointers <= 26:
-            raise refusal("pointers", self.pointers, "in 2 .. 26")
+            raise ValueError(refusal("pointers", self.pointers, "in 2 .. 26"))
 
     @property
     def vocab_size(self) -> int:

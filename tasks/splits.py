@@ -43,14 +43,14 @@ class InstanceHash:
         words = _packed(codes)
         if self._multipliers.size != words.shape[1]:
             self._multipliers = Stream("split", *self._name).words(words.shape[1]) | np.uint64(1)
-        mixed = words @ self._multipliers
+        mixed = np.asarray(words @ self._multipliers, dtype=np.uint64)
         # Finaliser of MurmurHash3 (Appleby): a linear hash alone would leak structure.
         mixed ^= mixed >> np.uint64(33)
         mixed *= np.uint64(0xFF51AFD7ED558CCD)
         mixed ^= mixed >> np.uint64(33)
         mixed *= np.uint64(0xC4CEB9FE1A85EC53)
         mixed ^= mixed >> np.uint64(33)
-        return mixed
+        return np.asarray(mixed)
 
 
 def split_ids(hashes: UInt64[np.ndarray, "count"]) -> UInt8[np.ndarray, "count"]:

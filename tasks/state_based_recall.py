@@ -28,11 +28,17 @@ class StateBasedRecall(Task):
     Neither recall alone nor tracking alone passes 0.90 (see the floors). Whatever the supervision,
     only the last query is scored, and the instance behind it is the same.
 
+    In the example e takes a's address @1 (bit 0), then d takes @2 from a (bit 1); nobody named c,
+    which still points to @3 (bit 0).
+
     Example:
-        >>> task = StateBasedRecall()
-        >>> batch = task.batch(stage=2, split="eval", size=1)
-        >>> print(task.describe(batch, 0))
-        bits: 0
+        >>> task = StateBasedRecall(supervision="dense")
+        >>> print(task.describe(task.batch(stage=2, size=1), 0))
+        bits: 0 0 1 0 1 0 0 0
+        pointers: a @1 b @5 c @3 d @4 e @2
+        swaps: e a[0] d a[1]
+        query: c[0]
+        answer: c (position 25) -> 0
     """
 
     name: ClassVar[str] = "state_based_recall"
@@ -58,7 +64,7 @@ class StateBasedRecall(Task):
 
     def _check_knobs(self) -> None:
         if not LEAST_BITS <= self.max_bits <= 4096:
-            raise refusal("max_bits", self.max_bits, f"in {LEAST_BITS} .. 4096")
+            raise ValueError(refusal("max_bits", self.max_bits, f"in {LEAST_BITS} .. 4096"))
 
     @property
     def vocab_size(self) -> int:
@@ -182,7 +188,7 @@ class StateBasedRecall(Task):
         self, inputs: Int64[np.ndarray, "size length"], memory: UInt[np.ndarray, "size bits"]
     ) -> int:
         """Writes the bits, and returns where they end."""
-        bits = memory.shape[1]
+        bits = int(memory.shape[1])
         if self.layout == "plain":
             inputs[:, :bits] = memory
             inputs[:, :bits] += _BIT

@@ -84,7 +84,7 @@ class Stream:
         halves = self.words(-(-total // 2)).view(np.uint32)[:total]
         scaled = np.multiply(halves, np.uint64(bound), dtype=np.uint64)
         scaled >>= _HALF_WORD
-        return scaled.astype(smallest_unsigned(bound)).reshape(rows, columns)
+        return scaled.reshape(rows, columns).astype(smallest_unsigned(bound))
 
     def exponentials(self, rows: int, columns: int) -> Float64[np.ndarray, "rows columns"]:
         """Independent exponential variables of mean 1.
@@ -97,7 +97,7 @@ class Stream:
             Positive numbers, from 53 random bits each.
         """
         fractions = (self.words(rows * columns) >> np.uint64(11)) + np.uint64(1)
-        return -np.log(fractions * 2.0**-53).reshape(rows, columns)
+        return np.asarray(-np.log(fractions * 2.0**-53)).reshape(rows, columns)
 
     def permutations(self, rows: int, width: int) -> UInt[np.ndarray, "rows width"]:
         """Independent uniform permutations of 0 .. width - 1, one a row.
@@ -151,23 +151,20 @@ class Stream:
         # Coupon collector: the mean and six deviations of the draws that `columns` values need.
         mean = -pool * math.log1p(-columns / pool)
         draws = math.ceil(mean + 6 * math.sqrt(mean - columns)) + 2
-        sequence = self.below(pool, rows, draws).astype(np.uint64)
-        place_bits = np.uint64(draws.bit_length())
-        value_bits = np.uint64(max(pool - 1, 1).bit_length())
-        if int(place_bits + value_bits) <= 32:
-            sequence = sequence.astype(np.uint32)
-            place_bits, value_bits = np.uint32(place_bits), np.uint32(value_bits)
-        one = sequence.dtype.type(1)
-        packed = sequence << place_bits | np.arange(draws, dtype=sequence.dtype)
+        place_bits, value_bits = draws.bit_length(), max(pool - 1, 1).bit_length()
+        word = np.uint32 if place_bits + value_bits <= 32 else np.uint64
+        packed: np.ndarray = self.below(pool, rows, draws).astype(word)
+        packed <<= word(place_bits)
+        packed |= np.arange(draws, dtype=word)
         packed.sort(axis=1)
-        value = packed >> place_bits
-        place = packed & ((one << place_bits) - one)
+        value = packed >> word(place_bits)
+        place = packed & word((1 << place_bits) - 1)
         # Equal values stand side by side, the first drawn first; the others go to the end.
         repeated = value[:, 1:] == value[:, :-1]
         place[:, 1:][repeated] = draws
-        packed = place << value_bits | value
+        packed = place << word(value_bits) | value
         packed.sort(axis=1)
         kept = packed[:, :columns]
-        short = np.flatnonzero((kept[:, -1] >> value_bits) == draws)
-        values = kept & ((one << value_bits) - one)
+        short = np.flatnonzero((kept[:, -1] >> word(value_bits)) == draws)
+        values = kept & word((1 << value_bits) - 1)
         return values.astype(smallest_unsigned(pool)), short

@@ -5,8 +5,8 @@ import types
 import typing
 
 
-def refusal(field: str, value: object, allowed: str) -> ValueError:
-    """The error for a value outside its range, for the caller to raise.
+def refusal(field: str, value: object, allowed: str) -> str:
+    """The message of a ValueError about a value outside its range.
 
     Args:
         field: Name of the knob or argument.
@@ -14,13 +14,13 @@ def refusal(field: str, value: object, allowed: str) -> ValueError:
         allowed: The allowed range in words, continuing "must be".
 
     Returns:
-        A ValueError whose message is one line.
+        One line.
 
     Example:
         >>> print(refusal("stage", 3, "an even number >= 4"))
         stage: 3 is not allowed (must be an even number >= 4)
     """
-    return ValueError(f"{field}: {value!r} is not allowed (must be {allowed})")
+    return f"{field}: {value!r} is not allowed (must be {allowed})"
 
 
 def check_fields(config: object) -> None:
@@ -36,7 +36,7 @@ def check_fields(config: object) -> None:
     for field in dataclasses.fields(config):  # type: ignore[arg-type]
         value = getattr(config, field.name)
         if not _matches(value, hints[field.name]):
-            raise refusal(field.name, value, _words(hints[field.name]))
+            raise ValueError(refusal(field.name, value, _words(hints[field.name])))
 
 
 def check_count(field: str, value: int, least: int) -> None:
@@ -51,7 +51,7 @@ def check_count(field: str, value: int, least: int) -> None:
         ValueError: The value is no integer or lies below the limit.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise refusal(field, value, f"an integer >= {least}")
+        raise ValueError(refusal(field, value, f"an integer >= {least}"))
 
 
 def _matches(value: object, hint: object) -> bool:
