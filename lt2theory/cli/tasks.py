@@ -45,8 +45,8 @@ class ExportOptions(ShowOptions):
     """File to write, ending in .parquet or .npz; a data card is written beside it."""
     size: int = 1024
     """How many examples."""
-    overwrite: bool = False
-    """Replace a file that is there."""
+    replace: bool = False
+    """Replace a file that is there (`--overwrite` is a knob of `mqar`)."""
 
 
 def list_tasks(argv: list[str]) -> int:
@@ -81,7 +81,7 @@ def show(argv: list[str]) -> int:
     task, options = _task_and(ShowOptions, "lt2 tasks show", argv, description)
     stage = task.stages[0] if options.stage is None else options.stage
     batch = task.batch(stage=stage, **options.draw())
-    print(f"{task.name}, stage {stage}: {task.length(stage)} tokens of {task.vocab_size}")
+    print(f"{task.name}, stage {stage}: {task.sequence_length(stage)} tokens of {task.vocab_size}")
     print(task.definition)
     for row in range(options.size):
         print(f"\n{task.describe(batch, row)}")
@@ -101,13 +101,13 @@ def export(argv: list[str]) -> int:
         The exit code.
 
     Raises:
-        UsageError: If the file exists and `--overwrite` was not given.
+        UsageError: If the file exists and `--replace` was not given.
     """
     description = "Write examples of a task to Parquet or .npz, with a data card beside them."
     task, options = _task_and(ExportOptions, "lt2 tasks export", argv, description)
     check_file(options.out, "--out", suffixes=(".parquet", ".npz"))
-    if options.out.exists() and not options.overwrite:
-        raise UsageError(f"--out: {str(options.out)!r} exists (--overwrite replaces it)")
+    if options.out.exists() and not options.replace:
+        raise UsageError(f"--out: {str(options.out)!r} exists (--replace replaces it)")
     stage = task.stages[0] if options.stage is None else options.stage
     for path in tasks.export(task, options.out, stage=stage, **options.draw()):
         print(path)
