@@ -9,25 +9,26 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).resolve().parents[1] / "README.md"
-BLOCK = re.compile(r"<!-- test -->\n```bash\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"<!-- test -->\n```(bash|python)\n(.*?)```", re.DOTALL)
+INTERPRETERS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
 
 
-def blocks() -> list[str]:
-    """The bash blocks of README that are marked as tested."""
+def blocks() -> list[tuple[str, str]]:
+    """Language and text of the blocks of README that are marked as tested."""
     return BLOCK.findall(README.read_text(encoding="utf-8"))
 
 
-def test_readme_marks_blocks() -> None:
-    assert blocks()
+def test_readme_marks_blocks_of_both_kinds() -> None:
+    assert {language for language, _ in blocks()} == set(INTERPRETERS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", blocks())
-def test_block_runs(block: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("language", "block"), blocks())
+def test_block_runs(language: str, block: str, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HF_HUB_OFFLINE": "1"}
     result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block],
+        [*INTERPRETERS[language], block],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

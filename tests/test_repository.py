@@ -86,7 +86,7 @@ def test_functions_stay_short(package: str) -> None:
 def test_modules_say_what_they_are() -> None:
     silent = [
         str(path)
-        for path, tree in sources(*PACKAGES, "tests")
+        for path, tree in sources(*PACKAGES)
         if not ast.get_docstring(tree) and (path.name != "__init__.py" or tree.body)
     ]
     assert not silent, f"no module docstring: {silent}"
