@@ -31,7 +31,6 @@ FORBIDDEN = [
         r"pythonho" + r"sted",
         r"(?i)\bsub-?ag" + r"ents?\b",
         r"(?i)\bdevice mach" + r"ine\b",
-        r"(?i)\bthis sess" + r"ion\b",
     )
 ]
 TEXT = {".py", ".md", ".toml", ".txt", ".cff", ".yml", ".yaml", ".json", ".ipynb", ".html", ""}

@@ -1,5 +1,6 @@
 """The table of verbs, and the way from an argument list to an exit code."""
 
+import errno
 import importlib
 import os
 import sys
@@ -10,6 +11,7 @@ from lt2theory import __version__
 from lt2theory.cli.errors import BAD_USAGE, DONE, INTERRUPTED, UsageError, one_line
 
 DEBUG_VARIABLE = "LT2_DEBUG"
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ COMMANDS = {
 
 EPILOGUE = """\
 exit codes: 0 done; 1 a check failed; 2 bad usage, with one line that says what and why;
-            130 interrupted, and the same command resumes
+            130 interrupted, or the disk was full, and the same command resumes
 """
 
 
@@ -53,7 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; what is left must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
     except KeyboardInterrupt as interruption:
         detail = str(interruption) or "interrupted; run the same command again to resume"
         print(f"lt2: {detail}", file=sys.stderr)
@@ -62,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         print(f"lt2: error: {one_line(error)}", file=sys.stderr)
-        return BAD_USAGE
+        full = isinstance(error, OSError) and error.errno in FULL_DISK
+        return INTERRUPTED if full else BAD_USAGE
 
 
 def _dispatch(arguments: list[str]) -> int:

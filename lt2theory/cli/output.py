@@ -2,9 +2,18 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lt2theory.cli.errors import UsageError
+
+
+@dataclass(frozen=True)
+class JsonCopy:
+    """What a verb computes, as JSON."""
+
+    json: Path | None = None
+    """File for the result as JSON, besides what is printed."""
 
 
 def check_file(path: Path | None, flag: str, *, suffixes: Sequence[str] = ()) -> None:

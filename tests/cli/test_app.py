@@ -1,5 +1,6 @@
 """The table of verbs, exit codes, and how light the help is."""
 
+import errno
 import importlib
 import inspect
 import subprocess
@@ -71,6 +72,7 @@ def test_every_verb_exists_and_explains_itself(
             "lt2: error: width: 0 is not allowed (>= 1)",
         ),
         (FileNotFoundError(2, "No such file", "a/b"), 2, "lt2: error: a/b: no such file"),
+        (OSError(errno.ENOSPC, "disk full"), 130, "lt2: error: disk full"),
         (KeyboardInterrupt(), 130, "lt2: interrupted; run the same command again to resume"),
         (KeyboardInterrupt("stopped at step 5"), 130, "lt2: stopped at step 5"),
     ],
@@ -105,6 +107,14 @@ def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "_dispatch", fail)
     with pytest.raises(AttributeError, match="a bug"):
         main([])
+
+
+def test_a_reader_that_stops_is_no_error() -> None:
+    command = f"{sys.executable} -m lt2theory tasks list | head -n 1"
+    result = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_module_and_script_are_the_same() -> None:

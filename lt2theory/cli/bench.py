@@ -1,0 +1,54 @@
+"""`lt2 bench tasks|ops`: speeds on this machine, with the setting they were measured in."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lt2theory.cli.errors import DONE
+from lt2theory.cli.output import JsonCopy, check_file
+from lt2theory.cli.parsing import parse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TaskOptions(BaseModel):
+    """How the generators are timed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seconds: float = Field(2.0, gt=0, description="Seconds for each row.")
+    workers: int = Field(2, ge=1, description="Processes that generate at once.")
+    size: int = Field(1024, ge=1, description="Examples a batch.")
+
+
+def tasks(argv: list[str]) -> int:
+    """Time the task generators.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+    """
+    description = "Time the task generators, beside per-example generators of the same data."
+    options, copy = parse("lt2 bench tasks", argv, description, options=TaskOptions, copy=JsonCopy)
+    check_file(copy.json, "--json")
+    from lt2theory.bench.tasks import bench_tasks
+
+    table = bench_tasks(seconds=options.seconds, workers=options.workers, size=options.size)
+    _publish(table, copy.json, threads=1)
+    return DONE
+
+
+def _publish(table: "pd.DataFrame", path: Path | None, *, threads: int) -> None:
+    """Print a table, and write it with the environment it was measured in."""
+    from lt2theory.runs import write_json
+    from lt2theory.runs.environment import capture
+
+    print(table.to_string(index=False, float_format=lambda value: f"{value:,.3g}"))
+    if path is not None:
+        rows = json.loads(table.to_json(orient="records"))
+        write_json(path, {"environment": capture(threads=threads), "rows": rows})
