@@ -1,0 +1,184 @@
+"""What a curriculum run is told; the fields and their texts are also its command-line options."""
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+import tasks
+from lt2theory.models import LoopedConfig
+
+Device = Literal["cpu", "cuda"]
+Dtype = Literal["float32", "bfloat16"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TaskConfig(_Frozen):
+    """Which task, with which knobs."""
+
+    name: str = Field(description="Name of the task; 'lt2 tasks list' lists them.")
+    knobs: dict[str, bool | int | float | str] = Field(
+        default_factory=dict,
+        description="Options of the task, such as group S3; 'lt2 tasks show NAME' lists them.",
+    )
+
+    def create(self) -> tasks.Task:
+        """Build the task.
+
+        Returns:
+            The task.
+
+        Raises:
+            ValueError: No such task or knob, or a value outside its range.
+        """
+        return tasks.create(self.name, **self.knobs)
+
+
+class OptimiserConfig(_Frozen):
+    """AdamW and its learning-rate schedule, which starts anew at every stage."""
+
+    learning_rate: float = Field(
+        3e-3, gt=0, description="Peak learning rate; unused where candidates are given to choose."
+    )
+    weight_decay: float = Field(
+        0.0, ge=0, description="Decoupled weight decay of matrices; vectors have none."
+    )
+    betas: tuple[float, float] = Field((0.9, 0.95), description="Decay rates of both moments.")
+    warmup_steps: int = Field(
+        50, ge=0, description="Steps of linear rise at the start of every stage."
+    )
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "cosine", description="Course after the rise, reaching its end with the stage's budget."
+    )
+    final_fraction: float = Field(
+        0.1, ge=0, le=1, description="Where the course ends, as a fraction of the peak."
+    )
+    clip: float | None = Field(
+        1.0, gt=0, description="Largest gradient norm; longer gradients are scaled to it."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas: got {self.betas}, allowed are numbers in [0, 1)")
+        return self
+
+
+class CurriculumConfig(_Frozen):
+    """A curriculum run: train on the stages in turn, each until it is solved, then test once."""
+
+    task: TaskConfig = Field(description="What is learnt.")
+    model: LoopedConfig = Field(
+        default_factory=LoopedConfig,
+        description="The model; vocab_size and max_length follow the task, whatever is given.",
+    )
+    optimiser: OptimiserConfig = Field(
+        default_factory=OptimiserConfig, description="How it is optimised."
+    )
+    stages: tuple[int, ...] = Field(
+        (), description="Stages to train, easiest first; none means all that the task lists."
+    )
+    test_stages: tuple[int, ...] = Field(
+        (), description="Further stages, such as longer ones, that are only tested at the end."
+    )
+    batch_size: int = Field(64, ge=1, description="Training examples a step.")
+    step_budget: int = Field(
+        2000, ge=1, description="Most steps on one stage; if it is not solved then, the run ends."
+    )
+    min_steps: int = Field(0, ge=0, description="Least steps on a stage before it may be solved.")
+    evaluate_every: int = Field(100, ge=1, description="Steps between two evaluations.")
+    pass_mark: float = Field(
+        0.90, gt=0, le=1, description="Scored accuracy at which a stage counts as solved."
+    )
+    evaluation_size: int = Field(
+        1024, ge=64, description="Instances of an evaluation; claims need at least 1024."
+    )
+    confirmation_size: int = Field(
+        4096,
+        ge=64,
+        description="Other instances, on which a passed evaluation is confirmed: the lower end of "
+        "the 95 % Wilson interval must reach pass_mark - 0.01. Claims need 4096.",
+    )
+    test_size: int = Field(4096, ge=64, description="Instances of the test of every stage.")
+    seed: int = Field(0, ge=0, description="Seed of the weights and of the training batches.")
+    learning_rates: tuple[float, ...] = Field(
+        (),
+        description="Candidates, tried for selection_steps on the first stage with seeds of their "
+        "own and compared on the evaluation split; none uses the optimiser's learning_rate.",
+    )
+    selection_steps: int = Field(300, ge=1, description="Steps given to every candidate.")
+    selection_seeds: int = Field(1, ge=1, description="Seeds with which a candidate is tried.")
+    checkpoint_every: int = Field(200, ge=1, description="Steps between two checkpoints.")
+    device: Device = Field("cpu", description="Where to compute.")
+    dtype: Dtype = Field(
+        "float32", description="bfloat16 multiplies under autocast; weights stay float32."
+    )
+    threads: int | None = Field(
+        None, ge=1, description="Threads a tensor operation may use; none leaves torch's choice."
+    )
+    label: str = Field(
+        "run", min_length=1, description="Name of the experiment's arm, for tables and figures."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.min_steps > self.step_budget:
+            raise ValueError(
+                f"min_steps: got {self.min_steps}, allowed 0..{self.step_budget} (step_budget)"
+            )
+        for name in ("stages", "test_stages", "learning_rates"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name}: got {values}, allowed are distinct values")
+        if any(rate <= 0 for rate in self.learning_rates):
+            raise ValueError(f"learning_rates: got {self.learning_rates}, allowed are numbers > 0")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """What names the run in tables.
+
+        Returns:
+            `label`, `seed` and the task's name.
+        """
+        return {"label": self.label, "seed": self.seed, "task": self.task.name}
+
+    def to_json(self) -> dict[str, Any]:
+        """The configuration as a run folder stores it.
+
+        Returns:
+            Plain JSON values, from which `model_validate` makes an equal configuration.
+        """
+        return self.model_dump(mode="json")
+
+
+def resolve(config: CurriculumConfig) -> CurriculumConfig:
+    """Fill in what follows from the task, and check the stages against it.
+
+    Args:
+        config: The configuration as given.
+
+    Returns:
+        The same with all stages named, and with the model's vocabulary (and, for learned positions,
+        its longest sequence) taken from the task. Resolving twice changes nothing.
+
+    Raises:
+        ValueError: No such task, knob or stage, or a stage too small to have all three splits.
+    """
+    task = config.task.create()
+    stages = config.stages or task.stages
+    every = (*stages, *config.test_stages)
+    longest = max(task.sequence_length(stage) for stage in every)
+    for stage in every:
+        for split in ("train", "eval", "test"):
+            if task.split_count(stage, split) == 0:
+                raise ValueError(
+                    f"stages: stage {stage} of {task.name} has only {task.instance_count(stage)} "
+                    f"instances, none of them in its {split} split; choose a larger stage"
+                )
+    model = config.model.model_dump() | {"vocab_size": task.vocab_size}
+    if config.model.positions == "learned":
+        model["max_length"] = longest
+    changes = {"stages": stages, "model": model}
+    return CurriculumConfig.model_validate(config.model_dump() | changes)

@@ -1,0 +1,209 @@
+"""What a curriculum run keeps: its state between steps, and its summary."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from lt2theory.training.evaluate import Curves, Evaluation
+
+Status = Literal["solved", "budget_exhausted", "diverged"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StageRecord(_Record):
+    """How one stage went.
+
+    Attributes:
+        stage: The stage.
+        steps: Steps spent on it; if it was solved, the steps to solve it.
+        solved: Whether it was solved.
+        evaluation: The last evaluation; None if the run diverged before the first.
+        confirmation: The last confirmation; None if no evaluation passed.
+        confirmations: How often a passed evaluation was put to confirmation.
+        confirmed_on_others: Whether the last confirmation shared no instance with its evaluation;
+            False only where the split is too small for that.
+    """
+
+    stage: int
+    steps: int
+    solved: bool
+    evaluation: Evaluation | None
+    confirmation: Evaluation | None
+    confirmations: int
+    confirmed_on_others: bool | None
+
+
+class StageTest(_Record):
+    """The one reading of a stage's test split.
+
+    Attributes:
+        stage: The stage.
+        length: Tokens an instance.
+        trained: Whether the run trained on this stage; else it is only tested.
+        evaluation: Accuracies with intervals.
+        floors: Accuracies at the scored positions that need no learning, by name.
+        curves: Accuracy along the sequence.
+    """
+
+    stage: int
+    length: int
+    trained: bool
+    evaluation: Evaluation
+    floors: dict[str, float]
+    curves: Curves
+
+
+class Candidate(_Record):
+    """One trial of a learning rate.
+
+    Attributes:
+        learning_rate: The rate.
+        seed: Seed of its weights and training batches.
+        steps: Steps trained.
+        diverged: Whether loss or gradient stopped being finite.
+        evaluation: Its score on the evaluation split; None if it diverged.
+    """
+
+    learning_rate: float
+    seed: int
+    steps: int
+    diverged: bool
+    evaluation: Evaluation | None
+
+
+class Timing(_Record):
+    """Wall-clock numbers; they are no part of what a resumed run reproduces.
+
+    Attributes:
+        seconds: All sessions together, tests included, the learning-rate choice not.
+        training_seconds: Spent in training steps.
+        samples_per_second: Training examples a second of `training_seconds`.
+    """
+
+    seconds: float
+    training_seconds: float
+    samples_per_second: float
+
+
+class CurriculumSummary(_Record):
+    """What a finished run says; the contents of summary.json.
+
+    Attributes:
+        status: `solved` (every stage), `budget_exhausted` (a stage was not solved within its
+            budget) or `diverged` (loss or gradient stopped being finite; such a run is not tested).
+        label: Name of the arm.
+        seed: Seed of weights and data.
+        config_hash: Hash of the configuration.
+        task: The task's card: definition, knobs, supervision, layout.
+        parameters: Number of trained numbers.
+        learning_rate: The peak learning rate that was used.
+        candidates: The learning rates that were tried before, if any.
+        steps: Optimiser steps of the curriculum.
+        stages: The stages that were trained.
+        test: The tests of the trained stages and of the test stages.
+        diverged_at: The step, from 1, that diverged.
+        divergence: What was not finite.
+        timing: Wall-clock numbers.
+    """
+
+    status: Status
+    label: str
+    seed: int
+    config_hash: str
+    task: dict[str, Any]
+    parameters: int
+    learning_rate: float
+    candidates: tuple[Candidate, ...]
+    steps: int
+    stages: tuple[StageRecord, ...]
+    test: tuple[StageTest, ...]
+    diverged_at: int | None
+    divergence: str | None
+    timing: Timing
+
+
+class TrainState(BaseModel):
+    """Where a run is between two steps: with the weights and moments, all that the rest depends on.
+
+    Attributes:
+        step: Steps done, over all stages.
+        stage_step: Steps done on the present stage.
+        finished: The stages before it.
+        evaluation: The present stage's last evaluation.
+        confirmation: Its last confirmation.
+        confirmations: How many confirmations it has had.
+        confirmed_on_others: Whether the last shared no instance with its evaluation.
+        loss_sum: Sum of the losses since the last record of training metrics.
+        norm_sum: Sum of the gradient norms since then.
+        summed: Steps since then.
+        outcome: How training ended, or None.
+        diverged_at: The step that diverged.
+        divergence: What was not finite.
+        metrics_size: Bytes of metrics.jsonl.
+        seconds: Wall-clock seconds so far.
+        training_seconds: Those spent in training steps.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: int = 0
+    stage_step: int = 0
+    finished: list[StageRecord] = []
+    evaluation: Evaluation | None = None
+    confirmation: Evaluation | None = None
+    confirmations: int = 0
+    confirmed_on_others: bool | None = None
+    loss_sum: float = 0.0
+    norm_sum: float = 0.0
+    summed: int = 0
+    outcome: Status | None = None
+    diverged_at: int | None = None
+    divergence: str | None = None
+    metrics_size: int = 0
+    seconds: float = 0.0
+    training_seconds: float = 0.0
+
+    def add_step(self, loss: float, gradient_norm: float) -> None:
+        """Count a step.
+
+        Args:
+            loss: Its loss.
+            gradient_norm: Its gradient norm.
+        """
+        self.step += 1
+        self.stage_step += 1
+        self.loss_sum += loss
+        self.norm_sum += gradient_norm
+        self.summed += 1
+
+    def reset_means(self) -> None:
+        """Begin new means of loss and gradient norm."""
+        self.loss_sum = self.norm_sum = 0.0
+        self.summed = 0
+
+    def close_stage(self, stage: int, *, solved: bool) -> StageRecord:
+        """End the present stage and begin the next.
+
+        Args:
+            stage: The present stage.
+            solved: Whether it was solved.
+
+        Returns:
+            Its record, which is now the last of `finished`.
+        """
+        record = StageRecord(
+            stage=stage,
+            steps=self.stage_step,
+            solved=solved,
+            evaluation=self.evaluation,
+            confirmation=self.confirmation,
+            confirmations=self.confirmations,
+            confirmed_on_others=self.confirmed_on_others,
+        )
+        self.finished.append(record)
+        self.stage_step = self.confirmations = 0
+        self.evaluation = self.confirmation = self.confirmed_on_others = None
+        return record
