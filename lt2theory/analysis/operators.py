@@ -297,50 +297,6 @@ class DPLROperator:
             )
 
 
-def compose_factors(
-    keys: Float[Tensor, "..."],
-    betas: Float[Tensor, "..."] | None = None,
-    log_decays: Float[Tensor, "..."] | None = None,
-    order: FactorOrder = "decay_first",
-) -> DPLROperator:
-    """The product of T transitions, later ones on the left: `A_T ... A_2 A_1`.
-
-    Args:
-        keys: Keys `[..., T, d]`, in the order in which they act.
-        betas: Erase strengths `[..., T]`, or None (no erasure: the correction has no columns).
-        log_decays: Natural logs of the decays, `[..., T]` or `[..., T, d]`, or None.
-        order: `decay_first` or `erase_first`, for every factor.
-
-    Returns:
-        An operator with T columns (0 if `betas` is None); the identity for T = 0.
-
-    Raises:
-        ValueError: If a shape, dtype, device or `order` does not fit, naming the argument.
-    """
-    check_floating("keys", keys)
-    check_order(order)
-    if keys.ndim < 2:
-        raise ValueError(f"keys: shape {list(keys.shape)} is not allowed (must be [..., T, d])")
-    one_per_factor = tuple(keys.shape[:-1])
-    if betas is not None:
-        check_shape("betas", betas, one_per_factor)
-    if log_decays is not None:
-        check_shape("log_decays", log_decays, one_per_factor, tuple(keys.shape))
-    product: DPLROperator = DPLROperator.identity(
-        keys.shape[:-2], keys.shape[-1], dtype=keys.dtype, device=keys.device
-    )
-    factor_axis = keys.ndim - 2
-    for index in range(keys.shape[-2]):
-        step = DPLROperator.from_factor(
-            keys.select(factor_axis, index),
-            None if betas is None else betas.select(factor_axis, index),
-            None if log_decays is None else log_decays.select(factor_axis, index),
-            order,
-        )
-        product = step.compose(product)
-    return product
-
-
 def _decay(key: Tensor, log_decay: Tensor) -> Tensor:
     """Return the diagonal `[..., d]` that a scalar or vector log decay stands for."""
     check_like("key", key, "log_decay", log_decay)
