@@ -1,0 +1,157 @@
+"""The looped model: initialisation, loop gate, trace, dtypes, bad input."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.models import LoopedConfig, LoopedModel, presets
+from lt2theory.ops.factors import Factors
+
+Build = Callable[..., LoopedModel]
+EVERY = sorted(presets())
+
+
+def test_every_mixer_has_its_presets() -> None:
+    for name, mixer in MIXERS.items():
+        assert f"toy-{name}" in presets()
+        assert (f"toy-{name}-accumulate" in presets()) == issubclass(mixer, LinearMixer)
+
+
+def test_weights_are_a_function_of_config_and_generator() -> None:
+    config = presets()["toy-gdn"]
+    before = torch.random.get_rng_state()
+    one, two = LoopedModel(config), LoopedModel(config)
+    other = LoopedModel(config, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(before, torch.random.get_rng_state())
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, two.state_dict()[name]), name
+    assert not torch.equal(one.head.weight, other.head.weight)
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_every_parameter_is_drawn_and_trained(build: Build, tokens: Tensor, preset: str) -> None:
+    model = build(preset, sandwich_norm=True, norm_between_loops=True, output_gate=True)
+    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+    for name, parameter in model.named_parameters():
+        assert torch.isfinite(parameter).all(), name
+        assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
+
+
+def test_closed_loop_gate_is_the_plain_loop() -> None:
+    config = presets()["toy-gdn"]
+    gated = LoopedModel(config)
+    plain = LoopedModel(LoopedConfig.model_validate({**config.model_dump(), "loop_gate": False}))
+    plain.load_state_dict(gated.state_dict(), strict=False)
+    tokens = torch.arange(20).view(2, 10)
+    assert torch.equal(gated(tokens), plain(tokens))
+    with torch.no_grad():
+        gated.loop_gate.fill_(0.5)
+    assert not torch.equal(gated(tokens), plain(tokens))
+
+
+def test_closed_output_gate_is_one_half(build: Build, tokens: Tensor) -> None:
+    gated = LoopedModel(LoopedConfig(pattern="full", num_layers=1, vocab_size=11, output_gate=True))
+    plain = LoopedModel(LoopedConfig(pattern="full", num_layers=1, vocab_size=11))
+    plain.load_state_dict(gated.state_dict(), strict=False)
+    with torch.no_grad():
+        plain.blocks[0].mixer.o_proj.weight.mul_(0.5)
+    torch.testing.assert_close(gated(tokens), plain(tokens), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_trace_is_forward(build: Build, tokens: Tensor, preset: str) -> None:
+    model = build(preset)
+    trace = model.trace(tokens)
+    assert torch.equal(trace.logits, model(tokens))
+    assert len(trace.states) == model.config.num_loops + 1
+    assert torch.equal(trace.states[0], model.embed(tokens))
+    assert torch.equal(trace.states[-1], model.run_embedded(model.embed(tokens)))
+    assert set(trace.factors) == {(layer, loop) for layer in range(2) for loop in range(2)}
+
+
+@pytest.mark.parametrize("mixer", ["deltanet", "gdn", "kda", "linear_attention"])
+def test_accumulate_is_one_product_on_one_state(
+    build: Build, tokens: Tensor, mixer: str
+) -> None:
+    """The last loop's read-out, recomputed by hand from what every loop prepared (claim L2)."""
+    model = build(f"toy-{mixer}-accumulate", num_layers=1, num_loops=3, ffn_width=0)
+    trace = model.trace(tokens)
+    loops = [trace.factors[0, loop] for loop in range(3)]
+    assert all(isinstance(f, Factors) for f in loops)
+    state = torch.zeros(3, 2, 8, 8, dtype=torch.float64)
+    read = []
+    for t in range(tokens.shape[1]):
+        for f in loops:
+            k, v = f.k[:, t, 0], f.v[:, t, 0]
+            if f.log_decay is not None:
+                decay = f.log_decay[:, t, 0].exp()
+                state = state * decay.reshape(3, 2, -1, 1)
+            beta = torch.ones(3, 2, dtype=torch.float64) if f.beta is None else f.beta[:, t, 0]
+            erased = 0.0 if f.beta is None else torch.einsum("bhk,bhkv->bhv", k, state)
+            state = state + torch.einsum("bh,bhk,bhv->bhkv", beta, k, v - erased)
+        read.append(torch.einsum("bhk,bhkv->bhv", loops[-1].q[:, t], state) * 8**-0.5)
+    block = model.blocks[0]
+    x = block.mixer_norm(trace.states[2])
+    expected = trace.states[2] * (1 + model.loop_gate[2]) + block.mixer.output(
+        torch.stack(read, 1), x
+    )
+    torch.testing.assert_close(trace.states[3], expected, atol=1e-10, rtol=1e-10)
+
+
+def test_rescan_and_accumulate_share_the_first_loop_only(build: Build, tokens: Tensor) -> None:
+    rescan = build("toy-gdn").trace(tokens)
+    accumulate = build("toy-gdn-accumulate").trace(tokens)
+    assert torch.equal(rescan.states[1], accumulate.states[1])
+    assert not torch.allclose(rescan.states[2], accumulate.states[2])
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_backends_agree(build: Build, tokens: Tensor, preset: str) -> None:
+    chunked, reference = build(preset, backend="chunked"), build(preset, backend="reference")
+    torch.testing.assert_close(chunked(tokens), reference(tokens), atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_half_precision_runs_and_stays_close(build: Build, tokens: Tensor, preset: str) -> None:
+    model = build(preset)
+    exact = model(tokens)
+    half = model.bfloat16()(tokens)
+    assert half.dtype == torch.bfloat16
+    assert (half.double() - exact).norm() < 0.1 * exact.norm()  # bf16 keeps 8 bits, two layers
+
+
+def test_last_logits(build: Build, tokens: Tensor) -> None:
+    model = build("toy-gdn")
+    torch.testing.assert_close(
+        model(tokens, last_logits=1), model(tokens)[:, -1:], atol=1e-12, rtol=1e-12
+    )
+    with pytest.raises(ValueError, match=r"last_logits: 24 must lie in 0..23"):
+        model(tokens, last_logits=24)
+
+
+def test_empty_input(build: Build, tokens: Tensor) -> None:
+    for preset in EVERY:
+        model = build(preset)
+        cache = model.new_cache(3)
+        assert model(tokens[:, :0], cache).shape == (3, 0, 11)
+        torch.testing.assert_close(model(tokens, cache), model(tokens), atol=1e-10, rtol=1e-10)
+
+
+def test_bad_tokens(build: Build) -> None:
+    model = build("toy-gdn")
+    with pytest.raises(ValueError, match="tokens: id 11 is outside the vocabulary 0..10"):
+        model(torch.tensor([[0, 11]]))
+    with pytest.raises(ValueError, match="tokens: id -1 is outside"):
+        model(torch.tensor([[0, -1]]))
+    with pytest.raises(ValueError, match="tokens: got torch.float32"):
+        model(torch.zeros(1, 2))
+
+
+def test_tied_embeddings_share_one_parameter() -> None:
+    model = LoopedModel(LoopedConfig(tie_embeddings=True))
+    assert "head.weight" not in model.state_dict()
+    assert model(torch.zeros(1, 3, dtype=torch.int64)).shape == (1, 3, 256)

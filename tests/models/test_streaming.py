@@ -1,0 +1,142 @@
+"""Streaming equals the parallel form, for every preset, pattern, T and both semantics."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from lt2theory.models import LoopedModel, presets
+
+Build = Callable[..., LoopedModel]
+TOLERANCE = 1e-10  # float64; only the order of sums differs
+EVERY = sorted(presets())
+
+
+def feed(model: LoopedModel, tokens: Tensor, cuts: list[int]) -> Tensor:
+    cache = model.new_cache(tokens.shape[0])
+    bounds = [0, *cuts, tokens.shape[1]]
+    pieces = zip(bounds[:-1], bounds[1:], strict=True)
+    return torch.cat([model(tokens[:, start:stop], cache) for start, stop in pieces], 1)
+
+
+@pytest.mark.parametrize("preset", EVERY)
+@pytest.mark.parametrize("num_loops", [1, 3])
+@pytest.mark.parametrize("positions", [{}, {"positions": "rope"}])
+def test_prefill_in_pieces_then_decode(
+    build: Build, tokens: Tensor, preset: str, num_loops: int, positions: dict[str, object]
+) -> None:
+    model = build(preset, num_loops=num_loops, **positions)
+    cuts = [1, 2, 9, 9, 16, *range(17, 23)]
+    torch.testing.assert_close(
+        feed(model, tokens, cuts), model(tokens), atol=TOLERANCE, rtol=TOLERANCE
+    )
+
+
+@pytest.mark.parametrize("preset", ["toy-full-gdn", "toy-gdn-window", "toy-kda-accumulate"])
+def test_learned_positions_go_on_from_the_cache(build: Build, tokens: Tensor, preset: str) -> None:
+    model = build(preset, positions="learned", max_length=23)
+    torch.testing.assert_close(
+        feed(model, tokens, [4, 5, 20]), model(tokens), atol=TOLERANCE, rtol=TOLERANCE
+    )
+    with pytest.raises(ValueError, match=r"length 24 .* max_length = 23"):
+        model(torch.zeros(1, 24, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_left_padding_changes_nothing(build: Build, tokens: Tensor, preset: str) -> None:
+    model = build(preset, positions="rope")
+    lengths = torch.tensor([23, 1, 9])
+    cache = model.new_cache(3)
+    padded = model(tokens[:, :20], cache, lengths=torch.clamp(lengths, max=20))
+    padded = torch.cat([padded, model(tokens[:, 20:], cache)], 1)
+    for row, length in enumerate(torch.clamp(lengths, max=20).tolist()):
+        alone = model(tokens[row : row + 1, 20 - length :])
+        torch.testing.assert_close(
+            padded[row : row + 1, 20 - length :], alone, atol=TOLERANCE, rtol=TOLERANCE
+        )
+
+
+@pytest.mark.parametrize("preset", EVERY)
+@pytest.mark.parametrize("cuts", [[], [3, 8, 9, 21]])
+def test_packed_documents_do_not_meet(
+    build: Build, tokens: Tensor, preset: str, cuts: list[int]
+) -> None:
+    model = build(preset, positions="rope")
+    documents = torch.tensor([[5] * 8 + [2] * 1 + [9] * 14, [0] * 23, [1] * 3 + [0] * 3 + [1] * 17])
+    cache = model.new_cache(3)
+    bounds = [0, *cuts, 23]
+    packed = torch.cat(
+        [
+            model(tokens[:, a:b], cache, documents=documents[:, a:b])
+            for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+        ],
+        1,
+    )
+    for row, starts in enumerate(([0, 8, 9, 23], [0, 23], [0, 3, 6, 23])):
+        for a, b in zip(starts[:-1], starts[1:], strict=True):
+            alone = model(tokens[row : row + 1, a:b])
+            torch.testing.assert_close(
+                packed[row : row + 1, a:b], alone, atol=TOLERANCE, rtol=TOLERANCE
+            )
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_no_future_token_is_seen(build: Build, tokens: Tensor, preset: str) -> None:
+    model = build(preset)
+    changed = tokens.clone()
+    changed[:, 12] = (changed[:, 12] + 1) % 11
+    before, after = model(tokens), model(changed)
+    # Chunked sums may be grouped by content-independent blocks only, so the past is identical.
+    assert torch.equal(before[:, :12], after[:, :12])
+    assert not torch.allclose(before[:, 12], after[:, 12])
+
+
+def test_one_state_for_all_loops_is_wrong(build: Build, tokens: Tensor) -> None:
+    """What a cache keyed by layer alone would give (claim L5)."""
+    model = build("toy-gdn")
+    cache = model.new_cache(3)
+    for layer in range(2):
+        cache.slots[layer, 1] = cache.slots[layer, 0]
+    wrong = torch.cat([model(tokens[:, t : t + 1], cache) for t in range(23)], 1)
+    assert (wrong - model(tokens)).abs().max() > 1e-3
+
+
+def test_memory_of_linear_and_window_models_is_bounded(build: Build, tokens: Tensor) -> None:
+    model = build("toy-gdn-window")
+    cache = model.new_cache(3)
+    sizes = []
+    for _ in range(4):
+        model(tokens, cache)
+        sizes.append(cache.num_bytes())
+    assert sizes[0] == sizes[1] == sizes[2] == sizes[3] > 0
+    assert cache.length == 4 * 23
+
+
+def test_cache_of_another_kind_is_refused(build: Build, tokens: Tensor) -> None:
+    model = build("toy-gdn")
+    with pytest.raises(ValueError, match="cache: made for batch size 2, got tokens of 3"):
+        model(tokens, model.new_cache(2))
+    with pytest.raises(ValueError, match="cache: it was made by a model with another config"):
+        model(tokens, build("toy-kda").new_cache(3))
+    cache = model.new_cache(3)
+    with pytest.raises(ValueError, match="cache: made for dtype torch.float64"):
+        model.float()(tokens, cache)
+    with pytest.raises(ValueError, match="batch_size: 0"):
+        model.new_cache(0)
+
+
+def test_bad_lengths_and_documents(build: Build, tokens: Tensor) -> None:
+    model = build("toy-gdn")
+    with pytest.raises(ValueError, match=r"lengths: \[24, 1, 1\] must lie in 1..23"):
+        model(tokens, lengths=torch.tensor([24, 1, 1]))
+    with pytest.raises(ValueError, match="lengths: give lengths or documents"):
+        model(tokens, lengths=torch.tensor([1, 1, 1]), documents=torch.zeros_like(tokens))
+    with pytest.raises(ValueError, match=r"documents: shape \(3, 22\)"):
+        model(tokens, documents=torch.zeros(3, 22, dtype=torch.int64))
+    cache = model.new_cache(3)
+    model(tokens, cache)
+    with pytest.raises(ValueError, match="lengths: only the first call"):
+        model(tokens, cache, lengths=torch.tensor([1, 1, 1]))
+    with pytest.raises(ValueError, match="documents: the cached stream began without"):
+        model(tokens, cache, documents=torch.zeros_like(tokens))
