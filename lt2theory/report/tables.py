@@ -50,6 +50,19 @@ def format_interval(value: float, low: float, high: float, digits: int = 3) -> s
     return f"{text} [{format_number(low, digits)}, {format_number(high, digits)}]"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    Args:
+        count: How many.
+        noun: What, in the singular; its plural takes an s.
+
+    Returns:
+        For instance `1 run` or `2 runs`.
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def above_floor(low: float, high: float, floor: float) -> AboveFloor:
     """Whether an interval lies above a floor.
 
@@ -126,7 +139,7 @@ def outcome_table(success: pd.DataFrame) -> pd.DataFrame:
         [
             {
                 "arm": str(arm["label"]),
-                "solved": f"{arm['successes']} of {arm['n']} seeds",
+                "solved": f"{arm['successes']} of {counted(arm['n'], 'seed')}",
                 "success rate": format_interval(arm["rate"], arm["low"], arm["high"]),
                 "median steps to solve": _steps(arm),
             }

@@ -91,7 +91,7 @@ def test_outcomes_say_what_was_not_reached():
     )
     table = outcome_table(success_table(runs))
     assert table["solved"].tolist() == [
-        "0 of 5 seeds", "1 of 5 seeds", "5 of 5 seeds", "1 of 1 seeds",
+        "0 of 5 seeds", "1 of 5 seeds", "5 of 5 seeds", "1 of 1 seed",
     ]  # fmt: skip
     assert table["success rate"].tolist()[2] == "1.000 [0.478, 1.000]"
     assert table["median steps to solve"].tolist() == [

@@ -53,7 +53,7 @@ def length_generalisation(
         rows = frame[frame["label"].astype(str) == name]
         draw_interval_line(axes, rows, "length", look, label=name)
     if training_length is not None:
-        mark_vertical(axes, {f"longest in training: {training_length:g}": training_length})
+        mark_vertical(axes, {f"longest in training: {training_length:g}": float(training_length)})
     if isinstance(floors, pd.DataFrame):
         require_columns(floors, ["length", "floor", "value"], "floors by length")
         label_margin(axes, draw_floor_curves(axes, floors, "length"))
@@ -105,6 +105,6 @@ def exact_prefix(
     axes.set_xlabel("position (tokens)")
     axes.set_ylabel("share of sequences exact so far")
     if training_length is not None:
-        mark_vertical(axes, {f"longest in training: {training_length:g}": training_length})
+        mark_vertical(axes, {f"longest in training: {training_length:g}": float(training_length)})
     arm_legend(figure, looks, markers=False)
     return figure

@@ -13,6 +13,7 @@ from lt2theory.report.figures.axes import (
     draw_pass_mark,
     label_margin,
     length_axis,
+    mark_vertical,
     new_figure,
     styles_for,
 )
@@ -27,6 +28,7 @@ def accuracy_by_stage(
     floors: pd.DataFrame,
     stage_label: str = "stage",
     pass_mark: float | None = None,
+    training_stage: float | int | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
 ) -> Figure:
     """Scored accuracy at every stage, with all floors (for state-based recall those of theory H1).
@@ -37,6 +39,7 @@ def accuracy_by_stage(
         floors: One row a floor and stage: `stage`, `floor`, `value`.
         stage_label: What a stage counts, for the abscissa.
         pass_mark: Accuracy that promotes to the next stage, or None.
+        training_stage: Largest stage of the training, marked by a vertical line.
         styles: Looks of the arms.
 
     Returns:
@@ -57,6 +60,8 @@ def accuracy_by_stage(
     length_axis(axes, stages, stage_label)
     marks = draw_floor_curves(axes, floors, "stage") | draw_pass_mark(axes, pass_mark)
     label_margin(axes, marks)
+    if training_stage is not None:
+        mark_vertical(axes, {f"largest in training: {training_stage:g}": float(training_stage)})
     for name, look in looks.items():
         rows = frame[frame["label"].astype(str) == name]
         draw_interval_line(axes, rows, "stage", look, label=name)

@@ -1,0 +1,41 @@
+"""Footers of reports."""
+
+import warnings
+
+from lt2theory.report.provenance import provenance
+from lt2theory.runs import RunFolder
+from lt2theory.runs.environment import ENVIRONMENT, record
+
+
+def test_versions_seeds_hashes_and_command(write_run):
+    runs = [RunFolder.open(write_run(seed=seed)) for seed in (3, 1)]
+    footer = provenance(runs, command="lt2 demo")
+    assert footer.facts["command"] == "lt2 demo"
+    assert footer.facts["seeds"] == "3, 1"
+    assert footer.facts["device"] == "cpu"
+    assert footer.facts["packages"] == "torch 2.13.0"
+    assert footer.facts["Python"] == "not known"
+    assert footer.runs["configuration"].tolist() == [run.config_hash for run in runs]
+    assert footer.runs["status"].tolist() == ["done", "done"]
+    assert footer.warnings == []
+
+
+def test_unfinished_resumed_and_silent_runs_are_announced(write_run):
+    unfinished, silent = write_run("unfinished", seed=0), write_run(seed=1)
+    with warnings.catch_warnings(action="ignore"):
+        other = {"device": "cpu", "threads": 1, "packages": {"torch": "2.14.0"}}
+        record(unfinished, other, step=200)
+    (silent / ENVIRONMENT).unlink()
+    footer = provenance([RunFolder.open(path) for path in (unfinished, silent)])
+    assert footer.warnings == [
+        "arm-0 was resumed at step 200 in another environment: torch: 2.13.0 -> 2.14.0.",
+        "arm-1 does not say what it ran on.",
+        "Not finished, so only partly shown: arm-0.",
+    ]
+    assert "command" not in footer.facts
+
+
+def test_no_runs_at_all():
+    footer = provenance([])
+    assert footer.runs.empty
+    assert footer.facts["packages"] == "not known"
