@@ -18,8 +18,9 @@ Inputs = TypeVar("Inputs", Factors, AttentionInputs)
 class Mixer(nn.Module, ABC, Generic[Inputs]):
     """A token mixer without its op: the model joins `prepare`, the op and `output`.
 
-    Everything that `prepare` returns is computed in at least float32 (float64 stays), so that
-    gates and norms mean the same under autocast; analysers read exactly what the op received.
+    The factors of a recurrence are computed in at least float32 (float64 stays), so that gates
+    and norms mean the same under autocast; queries, keys and values of an attention keep the
+    dtype of their projections. Analysers read exactly what the op received.
     """
 
     def __init__(self, options: MixerOptions) -> None:

@@ -41,9 +41,9 @@ class SoftmaxAttention(AttentionMixer):
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> AttentionInputs:
         heads, groups = self.options.num_heads, self.options.num_kv_heads
-        q = at_least_float32(self.q_proj(x)).unflatten(-1, (heads, -1))
-        k = at_least_float32(self.k_proj(x)).unflatten(-1, (groups, -1))
-        v = at_least_float32(self.v_proj(x)).unflatten(-1, (groups, -1))
+        q = self.q_proj(x).unflatten(-1, (heads, -1))
+        k = self.k_proj(x).unflatten(-1, (groups, -1))
+        v = self.v_proj(x).unflatten(-1, (groups, -1))
         if self.options.rope_base is not None:
             q = rotate(q, stream.positions, self.options.rope_base)
             k = rotate(k, stream.positions, self.options.rope_base)

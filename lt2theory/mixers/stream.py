@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 
@@ -44,6 +44,15 @@ class Stream:
             unknown = self.segments.new_full((batch, length - known), -2)
             past = torch.cat([unknown, self.past_segments], 1)
         return torch.cat([past, self.segments], 1)
+
+    def starts(self) -> Bool[Tensor, "b t"] | None:
+        """Which tokens begin a segment, and so find an empty state.
+
+        Returns:
+            `[b t]`, or None for an unbroken stream.
+        """
+        known = self.segments_with_past(1)
+        return None if known is None else known[:, 1:] != known[:, :-1]
 
 
 @dataclass
