@@ -1,0 +1,97 @@
+"""Residual sizes and first-token mass against direct computations."""
+
+import numpy as np
+import pytest
+import torch
+
+from lt2theory.analysis import (
+    attention_weights,
+    first_token_mass,
+    received_factors,
+    recurrence_weights,
+    residual_rms,
+)
+from lt2theory.ops import run_factors
+from lt2theory.ops.factors import AttentionInputs
+
+
+def test_residual_rms_of_every_loop(make_trace):
+    trace = make_trace(num_loops=3)
+    table = residual_rms(trace)
+    assert len(table) == 4 * 3 * 9
+    for row in table.sample(20, random_state=0).itertuples():
+        h = trace.states[row.loops_done][row.batch, row.token]
+        assert row.rms == pytest.approx((h.square().mean() ** 0.5).item())
+        if row.loops_done:
+            change = h - trace.states[row.loops_done - 1][row.batch, row.token]
+            assert row.update_rms == pytest.approx((change.square().mean() ** 0.5).item())
+    assert table.loc[table["loops_done"] == 0, "update_rms"].isna().all()
+
+
+@pytest.mark.parametrize("pattern", ["linear_attention", "deltanet", "gdn", "kda"])
+@pytest.mark.parametrize("loop_state", ["rescan", "accumulate"])
+def test_recurrence_weights_reproduce_the_outputs(make_trace, pattern, loop_state):
+    """W applied to values that do not depend on the factor is the op's own output."""
+    for *_, factors in received_factors(make_trace(pattern, loop_state=loop_state)):
+        shared = factors.v[:, :, :1].expand_as(factors.v)
+        same = type(factors)(
+            factors.q, factors.k, shared, factors.log_decay, factors.beta, factors.write
+        )
+        expected, _ = run_factors(same, backend="reference")
+        weights = recurrence_weights(factors, backend="reference")
+        assert weights.shape == (3, 2, 9, 9)
+        assert (weights.triu(1) == 0).all()
+        o = torch.einsum("bhts,bshv->bthv", weights, shared[:, :, 0])
+        torch.testing.assert_close(o, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("window", [None, 1, 3, 20])
+def test_attention_weights_by_hand(window):
+    g = torch.Generator().manual_seed(0)
+    q = torch.randn(2, 7, 4, 6, generator=g, dtype=torch.float64)
+    k, v = (torch.randn(2, 7, 2, 6, generator=g, dtype=torch.float64) for _ in range(2))
+    weights = attention_weights(AttentionInputs(q, k, v, window=window))
+    for head in range(4):
+        for t in range(7):
+            seen = [j for j in range(t + 1) if window is None or t - j < window]
+            scores = np.array([(q[1, t, head] @ k[1, j, head // 2]).item() for j in seen]) / 6**0.5
+            expected = np.zeros(7)
+            expected[seen] = np.exp(scores) / np.exp(scores).sum()
+            np.testing.assert_allclose(weights[1, head, t], expected, rtol=1e-11)
+
+
+def test_first_token_mass_of_both_families(make_trace):
+    trace = make_trace("window,gdn", num_loops=2, window=4)
+    table = first_token_mass(trace, first_query=2, backend="reference")
+    assert table.groupby("layer")["kind"].first().to_dict() == {0: "attention", 1: "recurrence"}
+    assert len(table) == 2 * 2 * 2
+    received = {(layer, loop): f for layer, loop, f in received_factors(trace)}
+    for row in table.itertuples():
+        if row.kind == "attention":
+            w = attention_weights(trace.factors[row.layer, row.loop])
+            assert row.uniform == pytest.approx((1 / 3 + 1 / 4) / 7)
+        else:
+            w = recurrence_weights(received[row.layer, row.loop], backend="reference").abs()
+            w = w / w.sum(-1, keepdim=True)
+            assert row.uniform == pytest.approx(np.mean(1 / np.arange(3, 10)))
+        assert row.mass == pytest.approx(w[:, row.head, 2:, 0].mean().item())
+
+
+def test_equal_scores_give_the_uniform_mass(trace_with):
+    ones = torch.ones(3, 9, 2, 4, dtype=torch.float64)
+    table = first_token_mass(trace_with({(0, 0): AttentionInputs(ones, ones, ones)}))
+    np.testing.assert_allclose(table["mass"], table["uniform"], rtol=1e-12)
+
+
+def test_a_silent_recurrence_has_no_mass(make_trace):
+    trace = make_trace("linear_attention", num_layers=1, num_loops=1)
+    f = trace.factors[0, 0]
+    trace.factors[0, 0] = type(f)(0 * f.q, f.k, f.v)
+    assert (first_token_mass(trace, backend="reference")["mass"] == 0).all()
+
+
+def test_first_query_must_exist(make_trace):
+    with pytest.raises(ValueError, match=r"first_query: 9 is not allowed \(must be in \[0, 8\]\)"):
+        first_token_mass(make_trace(), first_query=9)
+    with pytest.raises(ValueError, match="first_query: -1"):
+        first_token_mass(make_trace(), first_query=-1)
