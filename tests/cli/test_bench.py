@@ -1,0 +1,33 @@
+"""`lt2 bench`: a table on the screen, and the same rows with their environment as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lt2theory.cli import main
+
+
+def test_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "tasks.json"
+    argv = ["--seconds", "0.01", "--size", "64", "--workers", "1", "--json", str(out)]
+    assert main(["bench", "tasks", *argv]) == 0
+    text = capsys.readouterr().out
+    content = json.loads(out.read_text(encoding="utf-8"))
+    assert content["environment"]["packages"]["numpy"]
+    assert {row["task"] for row in content["rows"]} >= {"mqar", "group_word"}
+    assert all(row["examples_per_s"] > 0 for row in content["rows"])
+    assert len(text.splitlines()) == 1 + len(content["rows"])
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        ("tasks --workers 0", "--workers: 0 is not allowed (should be greater than or equal to 1)"),
+        ("tasks --seconds 0", "--seconds: 0.0 is not allowed (should be greater than 0)"),
+        ("tasks --json no/x.json", "--json: 'no/x.json' cannot be written (no folder no)"),
+    ],
+)
+def test_refusals(argv: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *argv.split()]) == 2
+    assert capsys.readouterr().err.startswith(f"lt2: error: {line}")
