@@ -25,12 +25,12 @@ TINY = """
     --min-steps 0 --evaluate-every 2 --evaluation-size 64 --confirmation-size 64 --test-size 64
     --batch-size 8 --threads 1 --model.width 16 --model.num-heads 2 --model.num-layers 1
     --model.num-loops 1 --model.loop-state rescan --model.pattern gdn
-""".split()
+"""
 
 
 def run(*argv: str) -> int:
     """Run the verb on a tiny model."""
-    return main(["curriculum", "run", *TINY, *argv])
+    return main(["curriculum", "run", *TINY.split(), *argv])
 
 
 def flags(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -138,7 +138,7 @@ def test_an_unknown_recipe_lists_the_known(capsys: Output) -> None:
 def test_a_signal_leaves_a_resumable_run(number: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "run"
     longer = ["--step-budget", "100000", "--pass-mark", "1", "--checkpoint-every", "10"]
-    command = [sys.executable, "-m", "lt2theory", "curriculum", "run", *TINY, *longer]
+    command = [sys.executable, "-m", "lt2theory", "curriculum", "run", *TINY.split(), *longer]
     process = subprocess.Popen(
         [*command, "--out", str(out)],
         stderr=subprocess.PIPE,
