@@ -1,1 +1,35 @@
 """Figures as functions of tidy tables, intervals over seeds, and the self-contained report."""
+
+from lt2theory.report.content import PredictionRow as PredictionRow
+from lt2theory.report.content import Provenance as Provenance
+from lt2theory.report.content import Report as Report
+from lt2theory.report.content import ReportFigure as ReportFigure
+from lt2theory.report.content import ReportTable as ReportTable
+from lt2theory.report.content import Section as Section
+from lt2theory.report.dispatch import report_path as report_path
+from lt2theory.report.figures import accuracy_by_stage as accuracy_by_stage
+from lt2theory.report.figures import distance_probe as distance_probe
+from lt2theory.report.figures import effective_rank_by_loops as effective_rank_by_loops
+from lt2theory.report.figures import exact_prefix as exact_prefix
+from lt2theory.report.figures import influence_by_distance as influence_by_distance
+from lt2theory.report.figures import learning_curves as learning_curves
+from lt2theory.report.figures import length_generalisation as length_generalisation
+from lt2theory.report.figures import steps_to_solve as steps_to_solve
+from lt2theory.report.figures import success_rates as success_rates
+from lt2theory.report.glossary import GLOSSARY as GLOSSARY
+from lt2theory.report.glossary import terms as terms
+from lt2theory.report.html import render as render
+from lt2theory.report.html import write_report as write_report
+from lt2theory.report.provenance import provenance_of as provenance_of
+from lt2theory.report.run_report import report_run as report_run
+from lt2theory.report.statistics import mean_interval as mean_interval
+from lt2theory.report.statistics import median_steps as median_steps
+from lt2theory.report.statistics import seed_summary as seed_summary
+from lt2theory.report.statistics import success_interval as success_interval
+from lt2theory.report.statistics import success_p_value as success_p_value
+from lt2theory.report.statistics import success_table as success_table
+from lt2theory.report.study_report import problem_section as problem_section
+from lt2theory.report.study_report import report_study as report_study
+from lt2theory.report.style import arm_styles as arm_styles
+from lt2theory.report.tables import accuracy_table as accuracy_table
+from lt2theory.report.tables import outcome_table as outcome_table

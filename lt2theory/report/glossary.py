@@ -39,11 +39,11 @@ GLOSSARY: Mapping[str, str] = {
 }
 
 
-def glossary(*terms: str) -> dict[str, str]:
+def terms(*names: str) -> dict[str, str]:
     """Some of the terms, in the order asked for.
 
     Args:
-        *terms: Keys of `GLOSSARY`.
+        *names: Keys of `GLOSSARY`.
 
     Returns:
         Term and explanation.
@@ -51,7 +51,7 @@ def glossary(*terms: str) -> dict[str, str]:
     Raises:
         ValueError: A term is not explained here.
     """
-    unknown = [term for term in terms if term not in GLOSSARY]
+    unknown = [term for term in names if term not in GLOSSARY]
     if unknown:
         raise ValueError(f"term is {unknown[0]!r}, allowed are: {', '.join(GLOSSARY)}")
-    return {term: GLOSSARY[term] for term in terms}
+    return {term: GLOSSARY[term] for term in names}

@@ -19,7 +19,7 @@ FACTS = {
 }
 
 
-def provenance(runs: Sequence[RunFolder], *, command: str = "") -> Provenance:
+def provenance_of(runs: Sequence[RunFolder], *, command: str = "") -> Provenance:
     """Footer of a report on some runs.
 
     Args:
@@ -69,6 +69,11 @@ def _packages(environments: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{name} {_distinct(found)}" for name, found in known.items()) or "not known"
 
 
+def _rate(run: RunFolder) -> str | None:
+    rate = run.summary().get("learning_rate") if run.status == "done" else None
+    return None if rate is None else f"{rate:g}"
+
+
 def _run_rows(runs: Sequence[RunFolder]) -> pd.DataFrame:
     return pd.DataFrame(
         [
@@ -78,6 +83,7 @@ def _run_rows(runs: Sequence[RunFolder]) -> pd.DataFrame:
                 "seed": str(run.identity["seed"]),
                 "task": run.identity["task"],
                 "configuration": run.config_hash,
+                "learning rate": _rate(run),
                 "status": run.status,
             }
             for run in runs

@@ -9,9 +9,9 @@ import pandas as pd
 from lt2theory.report import views
 from lt2theory.report.content import Report, ReportFigure, ReportTable, Section
 from lt2theory.report.figures import accuracy_by_stage, exact_prefix, learning_curves
-from lt2theory.report.glossary import glossary
+from lt2theory.report.glossary import terms
 from lt2theory.report.html import write_report
-from lt2theory.report.provenance import provenance
+from lt2theory.report.provenance import provenance_of
 from lt2theory.report.tables import accuracy_table, counted, format_interval
 from lt2theory.runs import RunFolder, config_table, run_table
 
@@ -67,8 +67,8 @@ def run_content(run: RunFolder, *, command: str = "") -> Report:
         title=f"{run.identity['label']}: {run.identity['task']}, seed {run.identity['seed']}",
         summary=[_status(run, summary)],
         sections=sections,
-        glossary=glossary(*TERMS),
-        provenance=provenance([run], command=command),
+        glossary=terms(*TERMS),
+        provenance=provenance_of([run], command=command),
     )
 
 
@@ -164,7 +164,8 @@ def _test(run: RunFolder, table: pd.DataFrame, card: Mapping[str, Any]) -> list[
         f"{row['above best floor']})."
         for row in shown.to_dict("records")
     ]
-    trained = max(run.config["stages"])
+    # Stages that the run was to train on but never reached do not count.
+    trained = views.training_curves(table)["stage"].max()
     figures = [
         ReportFigure(
             accuracy_by_stage(
@@ -172,13 +173,14 @@ def _test(run: RunFolder, table: pd.DataFrame, card: Mapping[str, Any]) -> list[
                 floors=floors,
                 stage_label=heading,
                 pass_mark=run.config["pass_mark"],
-                training_stage=trained,
+                training_stage=int(trained) if pd.notna(trained) else None,
             ),
             "Scored accuracy on the test split with Wilson intervals over instances; floors are "
             "dashed.",
             f"Test accuracy by stage. {' '.join(found)}",
         )
     ]
+    said = f" ({setting})" if (setting := views.task_setting(card)) else ""
     longest = views.longest_prefix_stage(table)
     if longest is not None:
         drawing = exact_prefix(views.exact_prefixes(table, longest))
@@ -191,7 +193,9 @@ def _test(run: RunFolder, table: pd.DataFrame, card: Mapping[str, Any]) -> list[
             happened=found,
             figures=figures,
             tables=[
-                ReportTable(shown, "Scored accuracy on the test split, read once; n is instances.")
+                ReportTable(
+                    shown, f"Scored accuracy on the test split, read once{said}; n is instances."
+                )
             ],
             notes=[
                 "The intervals are about this one model. What another seed would do, one run "

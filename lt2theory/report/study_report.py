@@ -18,7 +18,7 @@ from lt2theory.report.figures import (
 )
 from lt2theory.report.glossary import GLOSSARY
 from lt2theory.report.html import write_report
-from lt2theory.report.provenance import provenance
+from lt2theory.report.provenance import provenance_of
 from lt2theory.report.statistics import seed_summary, success_table
 from lt2theory.report.style import ArmStyle, arm_styles
 from lt2theory.report.tables import accuracy_table, counted, outcome_table
@@ -87,7 +87,7 @@ def study_content(study: Study, *, command: str = "") -> Report:
         ],
         sections=sections,
         glossary=GLOSSARY,
-        provenance=provenance(folders, command=command),
+        provenance=provenance_of(folders, command=command),
     )
 
 
@@ -124,7 +124,12 @@ def problem_section(
     """
     section = Section(
         title=name,
-        question=f"Which arms learn {name}, how soon, and how far does what they learn carry?",
+        question=" ".join(
+            [
+                f"Which arms learn {name}, how soon, and how far does what they learn carry?",
+                str((card or {}).get("definition", "")),
+            ]
+        ).strip(),
         figures=_curves(table, looks),
         notes=_unfinished(table),
     )
@@ -204,7 +209,8 @@ def _tests(
         )
         prefixes = views.exact_prefixes(table, longest)
         figures.append(ReportFigure(exact_prefix(prefixes, styles=looks), text, text))
-    note = "Mean scored accuracy on the test split with t intervals over seeds; n is instances."
+    setting = f" ({said})" if (said := views.task_setting(card)) else ""
+    note = f"Mean scored accuracy on the test split{setting}, t intervals over seeds; n: instances."
     return figures, [ReportTable(shown, note)]
 
 

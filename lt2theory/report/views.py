@@ -149,6 +149,18 @@ def longest_prefix_stage(table: pd.DataFrame) -> int | None:
     return int(several.index.max()) if len(several) else None
 
 
+def task_setting(card: Mapping[str, object]) -> str:
+    """What was supervised, which every result must say.
+
+    Args:
+        card: The task's card, as a run's summary keeps it.
+
+    Returns:
+        For instance `supervision: final; layout: plain`; empty where the card does not say.
+    """
+    return "; ".join(f"{name}: {card[name]}" for name in ("supervision", "layout") if name in card)
+
+
 def stage_heading(card: Mapping[str, object]) -> str:
     """What a stage of a task counts.
 

@@ -2,14 +2,14 @@
 
 import warnings
 
-from lt2theory.report.provenance import provenance
+from lt2theory.report.provenance import provenance_of
 from lt2theory.runs import RunFolder
 from lt2theory.runs.environment import ENVIRONMENT, record
 
 
 def test_versions_seeds_hashes_and_command(write_run):
     runs = [RunFolder.open(write_run(seed=seed)) for seed in (3, 1)]
-    footer = provenance(runs, command="lt2 demo")
+    footer = provenance_of(runs, command="lt2 demo")
     assert footer.facts["command"] == "lt2 demo"
     assert footer.facts["seeds"] == "3, 1"
     assert footer.facts["device"] == "cpu"
@@ -17,6 +17,7 @@ def test_versions_seeds_hashes_and_command(write_run):
     assert footer.facts["Python"] == "not known"
     assert footer.runs["configuration"].tolist() == [run.config_hash for run in runs]
     assert footer.runs["status"].tolist() == ["done", "done"]
+    assert footer.runs["learning rate"].tolist() == ["0.01", "0.01"]
     assert footer.warnings == []
 
 
@@ -26,7 +27,7 @@ def test_unfinished_resumed_and_silent_runs_are_announced(write_run):
         other = {"device": "cpu", "threads": 1, "packages": {"torch": "2.14.0"}}
         record(unfinished, other, step=200)
     (silent / ENVIRONMENT).unlink()
-    footer = provenance([RunFolder.open(path) for path in (unfinished, silent)])
+    footer = provenance_of([RunFolder.open(path) for path in (unfinished, silent)])
     assert footer.warnings == [
         "arm-0 was resumed at step 200 in another environment: torch: 2.13.0 -> 2.14.0.",
         "arm-1 does not say what it ran on.",
@@ -36,6 +37,6 @@ def test_unfinished_resumed_and_silent_runs_are_announced(write_run):
 
 
 def test_no_runs_at_all():
-    footer = provenance([])
+    footer = provenance_of([])
     assert footer.runs.empty
     assert footer.facts["packages"] == "not known"

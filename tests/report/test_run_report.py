@@ -28,6 +28,7 @@ def test_a_solved_run_is_told_from_training_to_test(write_run):
         "number of swaps 8: 0.960 [0.940, 0.980] (above the best floor: yes)."
     )
     assert test.tables[0].frame["floors"][0] == "uniform 0.500; no tracking 0.125"
+    assert "(supervision: final; layout: plain)" in test.tables[0].caption
     assert len(test.figures) == 2
     assert rates.tables[0].frame["learning rate"].tolist() == ["0.001", "0.01"]
     assert rates.tables[0].frame["seed"].tolist() == ["7", "7"]
@@ -45,6 +46,16 @@ def test_figures_show_the_runs_own_numbers(write_run, line):
     (stages,) = test.figures[0].figure.axes
     assert line(stages, "arm").tolist() == [[8, 0.96], [16, 0.71], [32, 0.8]]
     assert line(stages, "largest in training: 16")[0, 0] == 16
+
+
+def test_stages_never_reached_do_not_count_as_trained(write_run, line):
+    path = write_run("budget_exhausted")
+    lines = (path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    kept = [one for one in lines if '"split":"train"' not in one or '"stage":8' in one]
+    kept = [one for one in kept if '"split":"eval"' not in one or '"stage":8' in one]
+    (path / "metrics.jsonl").write_text("".join(kept))
+    (axes,) = content(path).sections[1].figures[0].figure.axes
+    assert line(axes, "largest in training: 8")[0, 0] == 8
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ def test_arms_are_compared_over_seeds(write_study, line):
     assert len(prefix.axes[0].get_lines()) == 5
     outcome, tests = section.tables
     assert outcome.frame["success rate"][0].startswith("1.000 [0.292")
+    assert "(supervision: final; layout: plain)" in tests.caption
+    assert section.question.endswith("what <it> is")
     assert tests.frame["seeds"].tolist() == [3, 3, 3, 2, 2, 2]
     assert tests.frame["n"].tolist() == ["4,096"] * 6
 

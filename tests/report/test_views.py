@@ -92,6 +92,12 @@ def test_stage_headings_come_from_the_card(words, heading):
     assert views.stage_heading({}) == "stage"
 
 
+def test_the_supervision_comes_from_the_card():
+    card = {"layout": "plain", "supervision": "final", "labelled": "x"}
+    assert views.task_setting(card) == "supervision: final; layout: plain"
+    assert views.task_setting({}) == ""
+
+
 def test_missing_losses_leave_no_gap_rows(table):
     table.loc[table["metric"] == "loss", "value"] = np.nan
     assert set(views.training_curves(table)["metric"]) == {"scored_accuracy"}

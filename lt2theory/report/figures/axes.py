@@ -165,7 +165,7 @@ def draw_floors(axes: Axes, floors: Mapping[str, float]) -> dict[str, float]:
 
 
 def draw_floor_curves(axes: Axes, floors: pd.DataFrame, x: str) -> dict[str, float]:
-    """A dashed line for every floor that changes along the abscissa.
+    """A dashed line for every floor that changes along the abscissa; equal floors share one.
 
     Args:
         axes: Where to draw.
@@ -175,20 +175,27 @@ def draw_floor_curves(axes: Axes, floors: pd.DataFrame, x: str) -> dict[str, flo
     Returns:
         Text and height of each line's right end, for `label_margin`.
     """
-    ends: dict[str, float] = {}
+    merged: dict[tuple[tuple[float, float], ...], list[str]] = {}
     for name, rows in floors.groupby("floor", sort=False):
         ordered = rows.sort_values(x)
-        values = numbers(ordered, "value")
+        points = zip(numbers(ordered, x), numbers(ordered, "value").round(6), strict=True)
+        merged.setdefault(
+            tuple((float(place), float(value)) for place, value in points), []
+        ).append(str(name))
+    ends: dict[str, float] = {}
+    for curve, names in merged.items():
+        places, values = zip(*curve, strict=True)
+        text = ", ".join(names)
         axes.plot(
-            numbers(ordered, x),
+            places,
             values,
             color=MUTED,
             linewidth=0.9,
             linestyle=FLOOR_DASH,
             zorder=1,
-            label=f"floor: {name}",
+            label=f"floor: {text}",
         )
-        ends[f"{name} {values[-1]:.3g}"] = float(values[-1])
+        ends[f"{text} {values[-1]:.3g}"] = values[-1]
     return ends
 
 

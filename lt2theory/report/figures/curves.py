@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from lt2theory.report.figures.axes import (
     accuracy_axis,
@@ -66,8 +68,8 @@ def learning_curves(
         mark_vertical(panel, promotions or {})
         if metric == "scored_accuracy":
             _finish_accuracy(panel, floors, pass_mark)
-        elif (numbers(shown[shown["metric"] == metric], "value") > 0).all():
-            panel.set_yscale("log")
+        else:
+            _loss_axis(panel, numbers(shown[shown["metric"] == metric], "value"))
     arm_legend(figure, looks, markers=False)
     return figure
 
@@ -89,6 +91,17 @@ def _draw_lines(panel: Axes, rows: pd.DataFrame, looks: Mapping[str, ArmStyle]) 
             legend=False,
             ax=panel,
         )
+
+
+def _loss_axis(panel: Axes, losses: np.ndarray) -> None:
+    """A logarithmic ordinate unless some loss is 0, with plain numbers at its ticks."""
+    if losses.min() <= 0:
+        return
+    panel.set_yscale("log")
+    plain = StrMethodFormatter("{x:g}")
+    panel.yaxis.set_major_formatter(plain)
+    # Within a decade the main ticks may all lie outside.
+    panel.yaxis.set_minor_formatter(plain if losses.max() < 10 * losses.min() else NullFormatter())
 
 
 def _finish_accuracy(

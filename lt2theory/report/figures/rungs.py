@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -53,8 +54,8 @@ def accuracy_by_stage(
     figure, (axes,) = new_figure(height=3.8)
     axes.set_ylim(0.4, 1.03)
     axes.set_ylabel("scored accuracy (test split)")
-    lowest = min(float(numbers(frame, "value").min()), float(numbers(floors, "value").min()))
-    if lowest < 0.4:
+    ends = [numbers(frame, name) for name in ("value", "low") if name in frame.columns]
+    if np.nanmin(np.concatenate([*ends, numbers(floors, "value")])) < 0.4:
         accuracy_axis(axes, axes.get_ylabel())
     stages = [*numbers(frame, "stage"), *numbers(floors, "stage")]
     length_axis(axes, stages, stage_label)

@@ -63,6 +63,15 @@ def test_a_loss_of_zero_keeps_a_linear_axis(frame):
     assert learning_curves(frame).axes[0].get_yscale() == "linear"
 
 
+def test_losses_within_a_decade_have_numbers_at_their_ticks(frame):
+    frame.loc[frame["metric"] == "loss", "value"] = 0.3
+    frame.loc[0, "value"] = 0.5
+    figure = learning_curves(frame)
+    figure.draw_without_rendering()
+    labels = [tick.get_text() for tick in figure.axes[0].get_yticklabels(which="minor")]
+    assert {"0.3", "0.4"} <= set(labels)
+
+
 def test_wrong_tables_are_refused(frame):
     with pytest.raises(ValueError, match="learning curves: column 'seed' is missing"):
         learning_curves(frame.drop(columns="seed"))

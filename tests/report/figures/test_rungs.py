@@ -42,6 +42,24 @@ def test_low_values_widen_the_axis(frame, floors):
     assert axes.get_ylim()[0] < 0
 
 
+def test_low_ends_of_intervals_stay_in_view(frame, floors):
+    frame.loc[3, "low"] = 0.3
+    (axes,) = accuracy_by_stage(frame, floors=floors).axes
+    assert axes.get_ylim()[0] < 0
+
+
+def test_equal_floors_share_a_curve(frame, floors, line, texts):
+    same = floors[floors["floor"] == "uniform"].assign(floor="majority")
+    (axes,) = accuracy_by_stage(frame, floors=pd.concat([floors, same])).axes
+    assert line(axes, "floor: uniform, majority")[:, 1].tolist() == [0.5, 0.5]
+    assert "uniform, majority 0.5" in texts(axes)
+
+
+def test_the_training_ends_where_it_is_said(frame, floors, line):
+    (axes,) = accuracy_by_stage(frame, floors=floors, training_stage=4).axes
+    assert line(axes, "largest in training: 4")[0, 0] == 4
+
+
 def test_a_floor_twice_is_refused(frame, floors):
     with pytest.raises(ValueError, match="floors by stage: 2 rows share a key"):
         accuracy_by_stage(frame, floors=pd.concat([floors, floors.iloc[[0]]]))
