@@ -12,6 +12,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
+from lt2theory.ops.attention_chunked import chunked_attention
+from lt2theory.ops.attention_reference import AttentionProblem, reference_attention
 from lt2theory.ops.chunked import chunked_recurrence
 from lt2theory.ops.factors import FactorOrder, Factors
 from lt2theory.ops.reference import reference_recurrence
@@ -19,6 +21,7 @@ from lt2theory.ops.reference import reference_recurrence
 Workload = TypeVar("Workload")
 Runner = TypeVar("Runner")
 
+AttentionRunner = Callable[[AttentionProblem], Tensor]
 RecurrenceRunner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
 
 
@@ -71,6 +74,58 @@ class RecurrenceWorkload:
             decay=decay,
             erases=factors.beta is not None,
             order=factors.order,
+        )
+
+
+@dataclass(frozen=True)
+class AttentionWorkload:
+    """What a backend of the attention is chosen from.
+
+    Attributes:
+        device: Device type.
+        dtype: Dtype of the inputs.
+        length: Queries.
+        num_keys: Keys.
+        num_heads: Query heads.
+        num_key_heads: Key heads.
+        key_width: Key width of a head.
+        value_width: Value width of a head.
+        window: Keys that a query sees, or None for all.
+        segmented: Whether there are segments.
+    """
+
+    device: str
+    dtype: torch.dtype
+    length: int
+    num_keys: int
+    num_heads: int
+    num_key_heads: int
+    key_width: int
+    value_width: int
+    window: int | None
+    segmented: bool
+
+    @classmethod
+    def of(cls, problem: AttentionProblem) -> "AttentionWorkload":
+        """The workload that `problem` is.
+
+        Args:
+            problem: The attention.
+
+        Returns:
+            Its workload.
+        """
+        return cls(
+            device=problem.q.device.type,
+            dtype=problem.q.dtype,
+            length=problem.q.shape[1],
+            num_keys=problem.k.shape[1],
+            num_heads=problem.q.shape[2],
+            num_key_heads=problem.k.shape[2],
+            key_width=problem.k.shape[3],
+            value_width=problem.v.shape[3],
+            window=problem.window,
+            segmented=problem.query_segments is not None,
         )
 
 
@@ -191,6 +246,22 @@ RECURRENCES: Registry[RecurrenceWorkload, RecurrenceRunner] = Registry(
             name="reference",
             load=lambda: reference_recurrence,
             merit="token by token, any dtype",
+        ),
+    ),
+)
+
+ATTENTIONS: Registry[AttentionWorkload, AttentionRunner] = Registry(
+    "softmax_attention",
+    (
+        Backend(
+            name="chunked",
+            load=lambda: chunked_attention,
+            merit="torch's fused kernel, by blocks inside a window; first derivatives only",
+        ),
+        Backend(
+            name="reference",
+            load=lambda: reference_attention,
+            merit="a dense mask, any dtype, any derivative",
         ),
     ),
 )

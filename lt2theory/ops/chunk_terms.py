@@ -16,11 +16,14 @@ class Chunks:
     """The inputs of the recurrence, cut into chunks that hold whole tokens.
 
     Attributes:
-        q: Queries `[n t k]`, multiplied by the output scale.
+        q: Queries `[n t k]`.
         k: Keys `[n c k]`.
-        v: Values `[n c v]`, multiplied by the write strength.
+        v: Values `[n c v]`, multiplied by the write strength where it is not beta.
         log_decay: Log decay `[n c]`, `[n c k]` or None.
         beta: Erase strength `[n c]` or None.
+        writes_beta: Whether beta is the write strength too.
+        batch: Sequences; n runs over chunks, sequences and heads, heads fastest.
+        heads: Heads.
     """
 
     q: Float[Tensor, "n t k"]
@@ -28,6 +31,9 @@ class Chunks:
     v: Float[Tensor, "n c v"]
     log_decay: Float[Tensor, "n c"] | Float[Tensor, "n c k"] | None
     beta: Float[Tensor, "n c"] | None
+    writes_beta: bool
+    batch: int
+    heads: int
 
     @property
     def num_factors(self) -> int:
@@ -40,20 +46,24 @@ class ChunkTerms:
     """Products of keys and queries with the decay between them.
 
     Attributes:
-        key_gram: `k_i . e^{G_i - G_j} k_j` `[n c c]`, meaningful below the diagonal.
         query_gram: `q_i . e^{G_i - G_j} k_j` `[n t c]`, zero where j comes after token i.
-        keys_in: `e^{G_i} k_i` `[n c k]`: how step i reads the state before the chunk.
-        queries_in: `e^{G_i} q_i` `[n t k]`: how token i reads that state.
+        queries_in: `e^{G_i} q_i` `[n t k]`: how token i reads the state before the chunk.
         keys_out: `e^{G_end - G_j} k_j` `[n c k]`: how step j writes the state after the chunk.
         total: `e^{G_end}` `[n 1 1]` or `[n k 1]`, or None for no decay.
+        key_gram: `k_i . e^{G_i - G_j} k_j` `[n c c]`, meaningful below the diagonal: how step i
+            reads what step j wrote. None where nothing is erased.
+        keys_in: How step i reads the state before the chunk, `e^{G_i} k_i` `[n c k]` once
+            multiplied by `keys_in_decay`. None where nothing is erased.
+        keys_in_decay: What is still to be multiplied into `keys_in` `[n c]`, or None.
     """
 
-    key_gram: Float[Tensor, "n c c"]
     query_gram: Float[Tensor, "n t c"]
-    keys_in: Float[Tensor, "n c k"]
     queries_in: Float[Tensor, "n t k"]
     keys_out: Float[Tensor, "n c k"]
     total: Float[Tensor, "n 1 1"] | Float[Tensor, "n k 1"] | None
+    key_gram: Float[Tensor, "n c c"] | None = None
+    keys_in: Float[Tensor, "n c k"] | None = None
+    keys_in_decay: Float[Tensor, "n c"] | None = None
 
 
 def undecayed_terms(chunks: Chunks) -> ChunkTerms:
@@ -67,13 +77,13 @@ def undecayed_terms(chunks: Chunks) -> ChunkTerms:
     """
     q, k = chunks.q, chunks.k
     size, num_factors = k.shape[1], chunks.num_factors
-    grams = torch.cat([k, q], 1) @ k.mT
     causal = torch.ones(size, size, dtype=k.dtype, device=k.device).tril()
+    erases = chunks.beta is not None
     return ChunkTerms(
-        key_gram=grams[:, :size],
-        query_gram=grams[:, size:] * causal[num_factors - 1 :: num_factors],
-        keys_in=k,
+        query_gram=(q @ k.mT) * causal[num_factors - 1 :: num_factors],
         queries_in=q,
         keys_out=k,
         total=None,
+        key_gram=k @ k.mT if erases else None,
+        keys_in=k if erases else None,
     )

@@ -8,6 +8,9 @@ triangular matrix turns these into affine maps of S, so the pass over chunks is 
 `S' = M S + N` with everything else done for all chunks together.
 """
 
+from collections.abc import Iterable
+from itertools import repeat
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -60,11 +63,9 @@ def chunked_recurrence(
         terms = scalar_terms(chunks)
     else:
         terms = vector_terms(chunks)
-    start = None if initial_state is None else initial_state.flatten(0, 1)
-    output, state = _pass_states(chunks, terms, start, batch * heads)
-    output = output.view(-1, batch, heads, tokens, value_width).permute(1, 0, 3, 2, 4)
-    output = output.flatten(1, 2)[:, :length]
-    return output.to(factors.v.dtype), state.view(batch, heads, width, value_width)
+    scale = width**-0.5 if factors.scale is None else factors.scale
+    output, state = _pass_states(chunks, terms, initial_state, scale)
+    return output[:, :length].to(factors.v.dtype), state
 
 
 def _as_decay_first(factors: Factors) -> Factors:
@@ -72,6 +73,9 @@ def _as_decay_first(factors: Factors) -> Factors:
 
     Where decay and erase do not commute, a factor `D (I - beta k k^T)` followed by its write is
     an erasing factor without decay or write, then a decaying and writing one without erasure.
+
+    Returns:
+        The factors, twice as many a token in that case.
     """
     log_decay, beta = factors.log_decay, factors.beta
     vector = log_decay is not None and log_decay.dim() == factors.k.dim()
@@ -103,8 +107,8 @@ def _as_decay_first(factors: Factors) -> Factors:
 
 
 def _choose_chunk(length: int, num_factors: int) -> int:
-    """Tokens a chunk: a power of two, about `_CHUNK_STEPS` factor steps."""
-    tokens = 1
+    """Tokens a chunk: a power of two, at least 2, about `_CHUNK_STEPS` factor steps."""
+    tokens = 2
     while tokens < length and 2 * tokens * num_factors <= _CHUNK_STEPS:
         tokens *= 2
     return tokens
@@ -112,22 +116,22 @@ def _choose_chunk(length: int, num_factors: int) -> int:
 
 def _cut(factors: Factors, tokens: int, dtype: torch.dtype) -> Chunks:
     """Cut the inputs into chunks of whole tokens, padding the last with steps that do nothing."""
-    width = factors.k.shape[-1]
-    scale = width**-0.5 if factors.scale is None else factors.scale
-    write = factors.beta if factors.write is None else factors.write
     v = factors.v.to(dtype)
-    if write is not None:
-        v = v * write.to(dtype).unsqueeze(-1)
+    if factors.write is not None:
+        v = v * factors.write.to(dtype).unsqueeze(-1)
     log_decay = factors.log_decay
     if log_decay is not None:
         # exp is 0 beyond this in float64 too, and sums stay finite where alpha is exactly 0.
         log_decay = _cut_steps(log_decay.clamp(min=-1000.0), tokens, dtype)
     return Chunks(
-        q=_cut_steps((factors.q.to(dtype) * scale).unsqueeze(2), tokens, dtype),
+        q=_cut_steps(factors.q.unsqueeze(2), tokens, dtype),
         k=_cut_steps(factors.k, tokens, dtype),
         v=_cut_steps(v, tokens, dtype),
         log_decay=log_decay,
         beta=None if factors.beta is None else _cut_steps(factors.beta, tokens, dtype),
+        writes_beta=factors.beta is not None and factors.write is None,
+        batch=factors.q.shape[0],
+        heads=factors.q.shape[2],
     )
 
 
@@ -143,54 +147,51 @@ def _cut_steps(x: Tensor, tokens: int, dtype: torch.dtype) -> Tensor:
 
 
 def _pass_states(
-    chunks: Chunks,
-    terms: ChunkTerms,
-    start: Float[Tensor, "s k v"] | None,
-    num_streams: int,
-) -> tuple[Float[Tensor, "n t v"], Float[Tensor, "s k v"]]:
-    """Outputs of all chunks and the state after the last, for s streams (batch and head)."""
-    readers = torch.cat([terms.query_gram, terms.keys_out.mT], 1)
-    tokens = chunks.q.shape[1]
-    if chunks.beta is None:
-        written = readers @ chunks.v
-        from_state, transition = terms.queries_in, None
-    else:
-        inverse = unit_lower_inverse(terms.key_gram * chunks.beta.unsqueeze(-1))
-        sources = torch.cat([chunks.v, terms.keys_in * chunks.beta.unsqueeze(-1)], -1)
-        solved = readers @ (inverse @ sources)
-        written, erased = solved.split([chunks.v.shape[-1], chunks.k.shape[-1]], -1)
-        from_state = terms.queries_in - erased[:, :tokens]
-        transition = _diagonal(terms.total, erased) - erased[:, tokens:]
-    outputs, added = written[:, :tokens], written[:, tokens:]
-    states = _chain(terms.total, transition, added.unflatten(0, (-1, num_streams)), start)
-    entering = torch.cat(states[:-1])
-    return torch.baddbmm(outputs, from_state, entering), states[-1]
-
-
-def _diagonal(total: Tensor | None, like: Tensor) -> Tensor:
-    """`diag(total)` as a matrix a chunk."""
-    eye = torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)
-    return eye if total is None else eye * total
-
-
-def _chain(
-    total: Tensor | None,
-    transition: Float[Tensor, "n k k"] | None,
-    added: Float[Tensor, "i s k v"],
-    start: Float[Tensor, "s k v"] | None,
-) -> list[Tensor]:
-    """The states before every chunk and after the last: the only sequential part."""
-    count, streams = added.shape[:2]
-    state = torch.zeros_like(added[0]) if start is None else start
-    states = [state]
-    totals = None if total is None else total.unflatten(0, (count, streams)).unbind(0)
-    maps = None if transition is None else transition.unflatten(0, (count, streams)).unbind(0)
-    for index, new in enumerate(added.unbind(0)):
-        if maps is not None:
-            state = torch.baddbmm(new, maps[index], state)
-        elif totals is not None:
-            state = torch.addcmul(new, totals[index], state)
+    chunks: Chunks, terms: ChunkTerms, state: Float[Tensor, "b h k v"] | None, scale: float
+) -> tuple[Float[Tensor, "b t h v"], Float[Tensor, "b h k v"]]:
+    """Outputs of all chunks in turn and the state after the last: the only sequential part."""
+    pushed, read = _solve(chunks, terms)
+    batch, heads, width = chunks.batch, chunks.heads, chunks.k.shape[-1]
+    streams = batch * heads
+    steps = zip(
+        _per_chunk(pushed, streams),
+        _per_chunk(read, streams),
+        _per_chunk(terms.query_gram, streams),
+        _per_chunk(terms.queries_in, streams),
+        _per_chunk(terms.keys_out.mT, streams),
+        _per_chunk(terms.total, streams),
+        strict=False,
+    )
+    entering = None if state is None else state.flatten(0, 1)
+    outputs = []
+    for push, reads, query_gram, queries, writers, total in steps:
+        assert push is not None
+        assert query_gram is not None
+        assert queries is not None
+        assert writers is not None
+        if entering is None:
+            output, entering = query_gram @ push, writers @ push
         else:
-            state = state + new
-        states.append(state)
-    return states
+            u = push if reads is None else torch.baddbmm(push, reads, entering)
+            output = torch.baddbmm(query_gram @ u, queries, entering)
+            kept = entering if total is None else entering * total
+            entering = torch.baddbmm(kept, writers, u)
+        outputs.append((output * scale).unflatten(0, (batch, heads)).transpose(1, 2))
+    assert entering is not None
+    return torch.cat(outputs, 1), entering.view(batch, heads, width, -1)
+
+
+def _solve(chunks: Chunks, terms: ChunkTerms) -> tuple[Tensor, Tensor | None]:
+    """What every step writes if the chunk starts from zero, and what a state adds to that."""
+    if terms.key_gram is None or terms.keys_in is None or chunks.beta is None:
+        return chunks.v, None
+    minus_beta = -chunks.beta
+    inverse = unit_lower_inverse(terms.key_gram * minus_beta.unsqueeze(-1))
+    pushing = inverse * chunks.beta.unsqueeze(1) if chunks.writes_beta else inverse
+    erase = minus_beta if terms.keys_in_decay is None else minus_beta * terms.keys_in_decay
+    return pushing @ chunks.v, (inverse * erase.unsqueeze(1)) @ terms.keys_in
+
+
+def _per_chunk(x: Tensor | None, streams: int) -> Iterable[Tensor | None]:
+    """Views of every chunk, or as many times None as are asked for."""
+    return repeat(None) if x is None else x.unflatten(0, (-1, streams)).unbind(0)

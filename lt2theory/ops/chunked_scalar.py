@@ -23,19 +23,23 @@ def scalar_terms(chunks: Chunks) -> ChunkTerms:
     """
     q, k, log_decay = chunks.q, chunks.k, chunks.log_decay
     assert log_decay is not None
-    size, num_factors = k.shape[1], chunks.num_factors
+    num_factors = chunks.num_factors
     summed = log_decay.double().cumsum(1)
     between = _masked_decay(summed, k.dtype)
-    last = slice(num_factors - 1, None, num_factors)
-    grams = torch.cat([k, q], 1) @ k.mT
-    from_start = summed.to(k.dtype).exp().unsqueeze(-1)
+    from_start = summed.to(k.dtype).exp()
+    token_between, token_from_start = between, from_start
+    if num_factors > 1:
+        last = slice(num_factors - 1, None, num_factors)
+        token_between, token_from_start = between[:, last], from_start[:, last]
+    erases = chunks.beta is not None
     return ChunkTerms(
-        key_gram=grams[:, :size] * between,
-        query_gram=grams[:, size:] * between[:, last],
-        keys_in=k * from_start,
-        queries_in=q * from_start[:, last],
-        keys_out=k * between[:, -1, :, None],
-        total=from_start[:, -1:],
+        query_gram=(q @ k.mT) * token_between,
+        queries_in=q * token_from_start.unsqueeze(-1),
+        keys_out=k * between[:, -1].unsqueeze(-1),
+        total=from_start[:, -1, None, None],
+        key_gram=(k @ k.mT) * between if erases else None,
+        keys_in=k if erases else None,
+        keys_in_decay=from_start if erases else None,
     )
 
 
@@ -43,4 +47,4 @@ def _masked_decay(summed: Float[Tensor, "n c"], dtype: torch.dtype) -> Float[Ten
     """`exp(G_i - G_j)` for j at most i, zero elsewhere."""
     size = summed.shape[1]
     future = torch.full((size, size), -torch.inf, dtype=dtype, device=summed.device).triu(1)
-    return ((summed[:, :, None] - summed[:, None, :]).to(dtype) + future).exp()
+    return (summed[:, :, None] - summed[:, None, :]).to(dtype).add_(future).exp_()

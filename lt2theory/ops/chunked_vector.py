@@ -19,10 +19,13 @@ from lt2theory.ops.chunk_terms import Chunks, ChunkTerms
 
 @dataclass(frozen=True)
 class _Blocks:
-    """All blocks of one size; r rows (keys and queries interleaved) and c columns (keys).
+    """All blocks of one size; r rows and c columns (keys).
+
+    The rows of a token are its keys and after them its query; only the query where
+    nothing is erased.
 
     Attributes:
-        rows: `e^{G_i - G_start}` times key or query i.
+        rows: `e^{G_i - G_start}` times row i.
         columns: `e^{G_end - G_j}` times key j.
         total: `e^{G_end - G_start}`.
         gram: Products of rows and columns within a block, with the decay between them.
@@ -48,40 +51,47 @@ def vector_terms(chunks: Chunks) -> ChunkTerms:
     blocks = _token_blocks(chunks)
     for _ in range(num_tokens.bit_length() - 1):
         blocks = _merge(blocks)
-    shape = (num_chunks, num_tokens, num_factors + 1)
-    rows = blocks.rows.view(*shape, width)
-    gram = blocks.gram.view(*shape, num_tokens * num_factors)
+    rows = blocks.rows.view(num_chunks, num_tokens, -1, width)
+    gram = blocks.gram.view(num_chunks, num_tokens, -1, num_tokens * num_factors)
+    if chunks.beta is None:
+        return ChunkTerms(gram[:, :, 0], rows[:, :, 0], blocks.columns, blocks.total.mT)
+    key_rows, query_rows = rows.split([num_factors, 1], 2)
+    key_gram, query_gram = gram.split([num_factors, 1], 2)
     return ChunkTerms(
-        key_gram=gram[:, :, :-1].flatten(1, 2),
-        query_gram=gram[:, :, -1],
-        keys_in=rows[:, :, :-1].flatten(1, 2),
-        queries_in=rows[:, :, -1],
+        query_gram=query_gram.squeeze(2),
+        queries_in=query_rows.squeeze(2),
         keys_out=blocks.columns,
         total=blocks.total.mT,
+        key_gram=key_gram.flatten(1, 2),
+        keys_in=key_rows.flatten(1, 2),
     )
 
 
 def _token_blocks(chunks: Chunks) -> _Blocks:
-    """Blocks of one token: its keys and, after them, its query."""
+    """Blocks of one token."""
     assert chunks.log_decay is not None
     num_factors, width = chunks.num_factors, chunks.q.shape[-1]
     q = chunks.q.reshape(-1, 1, width)
     k = chunks.k.reshape(-1, num_factors, width)
     log_decay = chunks.log_decay.reshape(-1, num_factors, width)
+    rows = q if chunks.beta is None else torch.cat([k, q], 1)
     if num_factors == 1:
         alpha = log_decay.exp()
-        query_gram = (q * k).sum(-1, keepdim=True)
-        gram = torch.cat([torch.zeros_like(query_gram), query_gram], 1)
-        return _Blocks(torch.cat([k, q], 1) * alpha, k, alpha, gram)
+        gram = (q * k).sum(-1, keepdim=True)
+        if chunks.beta is not None:
+            gram = torch.cat([torch.zeros_like(gram), gram], 1)
+        return _Blocks(rows * alpha, k, alpha, gram)
     between = _masked_decay(log_decay)
-    decayed = between * k[:, None]
-    rows = torch.cat([k, q], 1)
-    # The query shares the decay of the last key: both read after the last factor.
-    row_decay = torch.cat([between, between[:, -1:]], 1)
-    gram = (rows[:, :, None] * row_decay * k[:, None]).sum(-1)
     from_start = log_decay.cumsum(1).exp()
-    from_start = torch.cat([from_start, from_start[:, -1:]], 1)
-    return _Blocks(rows * from_start, decayed[:, -1], from_start[:, -1:], gram)
+    total = from_start[:, -1:]
+    # The query reads after the last factor, so it shares that factor's decay.
+    if chunks.beta is None:
+        row_decay, from_start = between[:, -1:], total
+    else:
+        row_decay = torch.cat([between, between[:, -1:]], 1)
+        from_start = torch.cat([from_start, total], 1)
+    gram = (rows[:, :, None] * row_decay * k[:, None]).sum(-1)
+    return _Blocks(rows * from_start, between[:, -1] * k, total, gram)
 
 
 def _masked_decay(log_decay: Float[Tensor, "m f k"]) -> Float[Tensor, "m f f k"]:

@@ -1,8 +1,9 @@
 """Inverse of many small unit lower triangular matrices, the inner solve of the chunked recurrence.
 
 `torch.linalg.solve_triangular` walks a batch of small matrices one by one on a CPU. Here the
-diagonal blocks are inverted first and then merged pairwise with batched products:
-`inv([[A, 0], [X, B]]) = [[inv A, 0], [-inv B X inv A, inv B]]`.
+diagonal blocks are inverted first and then merged pairwise with batched products: with P and Q
+the inverses of two blocks and X what lies below the first, `[[P, 0], [Q X P, Q]]` is the inverse
+of `I - strict`.
 """
 
 from typing import Any
@@ -11,12 +12,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# Blocks up to this size are inverted row by row; larger ones by merging.
-_BASE = 8
+# Blocks up to this size are inverted by their power series, whose terms are still small there.
+_BASE = 4
 
 
 def unit_lower_inverse(strict: Float[Tensor, "n c c"]) -> Float[Tensor, "n c c"]:
-    """Invert `I + strict`, reading only the part of `strict` below its diagonal.
+    """Invert `I - strict`, reading only the part of `strict` below its diagonal.
 
     Args:
         strict: A batch of square matrices; the diagonal and what lies above it are ignored.
@@ -24,12 +25,12 @@ def unit_lower_inverse(strict: Float[Tensor, "n c c"]) -> Float[Tensor, "n c c"]
     Returns:
         The inverses: lower triangular with a unit diagonal.
     """
-    inverse: Tensor = _UnitLowerInverse.apply(strict)
+    inverse: Tensor = _UnitLowerInverse.apply(strict)  # type: ignore[no-untyped-call]
     return inverse
 
 
 class _UnitLowerInverse(torch.autograd.Function):
-    """The inverse T with `dT = -T dA T`, differentiable any number of times.
+    """The inverse T with `dT = T dA T`, differentiable any number of times.
 
     The backward pass is made of differentiable operations on T itself, which is an output, so
     double backward and forward mode need nothing else.
@@ -49,12 +50,14 @@ class _UnitLowerInverse(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (inverse,) = ctx.saved_tensors
-        return -(inverse.mT @ grad @ inverse.mT).tril(-1)
+        gradient: Tensor = (inverse.mT @ grad @ inverse.mT).tril(-1)
+        return gradient
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor) -> Tensor:
         (inverse,) = ctx.saved_tensors
-        return -(inverse @ tangent.tril(-1) @ inverse)
+        product: Tensor = inverse @ tangent.tril(-1) @ inverse
+        return product
 
 
 def _merge_blocks(strict: Tensor) -> Tensor:
@@ -64,12 +67,12 @@ def _merge_blocks(strict: Tensor) -> Tensor:
     while block % 2 == 0 and block > _BASE:
         block //= 2
     inverse = torch.zeros_like(strict, memory_format=torch.contiguous_format)
-    _diagonal_blocks(inverse, block).copy_(_invert_rows(_diagonal_blocks(strict, block)))
+    _diagonal_blocks(inverse, block).copy_(_power_series(_diagonal_blocks(strict, block)))
     while block < size:
         pairs = _diagonal_blocks(inverse, 2 * block)
         below = _diagonal_blocks(strict, 2 * block)[..., block:, :block]
         first, second = pairs[..., :block, :block], pairs[..., block:, block:]
-        pairs[..., block:, :block] = -(second @ (below @ first))
+        pairs[..., block:, :block] = second @ (below @ first)
         block *= 2
     return inverse
 
@@ -77,17 +80,17 @@ def _merge_blocks(strict: Tensor) -> Tensor:
 def _diagonal_blocks(matrix: Tensor, block: int) -> Tensor:
     """A view `[n, count, block, block]` of the diagonal blocks."""
     count = matrix.shape[-1] // block
-    tiles = matrix.unflatten(-1, (count, block)).unflatten(-3, (count, block))
+    tiles = matrix.view(*matrix.shape[:-2], count, block, count, block)
     return tiles.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
 
 
-def _invert_rows(strict: Tensor) -> Tensor:
-    """Forward substitution, one row of every matrix at a time."""
+def _power_series(strict: Tensor) -> Tensor:
+    """`I + A + A^2 + ...` of blocks whose powers vanish from the block size on."""
     size = strict.shape[-1]
-    inverse = torch.eye(size, dtype=strict.dtype, device=strict.device).repeat(
-        *strict.shape[:-2], 1, 1
-    )
-    for row in range(1, size):
-        above = inverse[..., :row, :row]
-        inverse[..., row, :row] = -(strict[..., row, :row, None] * above).sum(-2)
-    return inverse
+    lower = strict.tril(-1).flatten(0, -3)
+    inverse = lower + torch.eye(size, dtype=strict.dtype, device=strict.device)
+    power = lower
+    for _ in range(2, size):
+        power = power @ lower
+        inverse += power
+    return inverse.view(strict.shape)
