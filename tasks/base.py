@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Integer, UInt
 
 from tasks import digits
-from tasks.splits import SPLITS, InstanceHash, Split, draw_members, list_members
+from tasks.splits import SPLITS, InstanceHash, draw_members, list_members
 from tasks.streams import Stream
 from tasks.validation import check_count, check_fields, refusal
 
@@ -157,7 +157,7 @@ class Task(ABC):
         return self._length(stage)
 
     def batch(
-        self, *, stage: int, split: Split = "train", seed: int = 0, index: int = 0, size: int
+        self, *, stage: int, split: str = "train", seed: int = 0, index: int = 0, size: int
     ) -> Batch:
         """The batch with a given name: a pure function of the knobs and the arguments.
 
@@ -177,7 +177,7 @@ class Task(ABC):
         return Batch(inputs, targets, targets >= 0)
 
     def instances(
-        self, *, stage: int, split: Split = "train", seed: int = 0, index: int = 0, size: int
+        self, *, stage: int, split: str = "train", seed: int = 0, index: int = 0, size: int
     ) -> UInt[np.ndarray, "size width"]:
         """The codes of the instances in the batch of the same name.
 
@@ -194,11 +194,10 @@ class Task(ABC):
             One instance a row, in the task's own code.
 
         Raises:
-            ValueError: An argument is outside its range, or the split holds too few instances.
+            ValueError: An argument is bad, or the split holds too few distinct instances.
         """
         self.check_stage(stage)
-        if split not in SPLITS:
-            raise ValueError(refusal("split", split, "one of " + ", ".join(map(repr, SPLITS))))
+        _check_split(split)
         check_count("seed", seed, 0)
         check_count("index", index, 0)
         check_count("size", size, 1)
@@ -270,7 +269,7 @@ class Task(ABC):
         self.check_stage(stage)
         return math.prod(self._radices(stage))
 
-    def split_count(self, stage: int, split: Split) -> int | None:
+    def split_count(self, stage: int, split: str) -> int | None:
         """How many distinct instances a split holds.
 
         Args:
@@ -279,12 +278,8 @@ class Task(ABC):
 
         Returns:
             The exact number where the space can be listed (up to 2^20 instances), else None.
-
-        Raises:
-            ValueError: There is no such split.
         """
-        if split not in SPLITS:
-            raise ValueError(refusal("split", split, "one of " + ", ".join(map(repr, SPLITS))))
+        _check_split(split)
         if self.instance_count(stage) > ENUMERABLE:
             return None
         return int(_members(self, stage)[split].size)
@@ -360,6 +355,11 @@ class Task(ABC):
     ) -> UInt[np.ndarray, "count width"]:
         """Codes of the instances at given places of the listed space."""
         return self._from_digits(digits.from_index(places, self._radices(stage)), stage)
+
+
+def _check_split(split: str) -> None:
+    if split not in SPLITS:
+        raise ValueError(refusal("split", split, "one of " + ", ".join(map(repr, SPLITS))))
 
 
 @lru_cache(maxsize=16)

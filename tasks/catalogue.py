@@ -10,7 +10,7 @@ from tasks.mqar import Mqar
 from tasks.parity import Parity
 from tasks.pointer_swaps import PointerSwaps
 from tasks.state_based_recall import StateBasedRecall
-from tasks.validation import refusal
+from tasks.validation import check_values, refusal
 
 _TASKS: tuple[type[Task], ...] = (
     Parity,
@@ -61,4 +61,5 @@ def create(name: str, **knobs: object) -> Task:
         if knob not in allowed:
             listed = ", ".join(allowed) or "none: it has no knobs"
             raise ValueError(refusal("knob", knob, f"one of the knobs of {name}: {listed}"))
+    check_values(task, knobs)
     return task(**knobs)

@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Shaped
 
 from tasks.base import Batch, Task
-from tasks.splits import Split
 from tasks.validation import refusal
 
 SUFFIXES = (".parquet", ".npz")
@@ -22,7 +21,7 @@ def export(
     path: Path | str,
     *,
     stage: int,
-    split: Split = "train",
+    split: str = "train",
     seed: int = 0,
     index: int = 0,
     size: int,
@@ -64,7 +63,7 @@ def export(
 
 
 def data_card(
-    task: Task, *, stage: int, split: Split, seed: int, index: int, size: int
+    task: Task, *, stage: int, split: str, seed: int, index: int, size: int
 ) -> dict[str, Any]:
     """What a reader of an exported batch needs to know.
 

@@ -5,15 +5,13 @@ whatever the seed, the index, the supervision or the layout of the batch that ho
 """
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, UInt, UInt8, UInt64
 
 from tasks.streams import Stream
 
-Split = Literal["train", "eval", "test"]
-SPLITS: tuple[Split, ...] = ("train", "eval", "test")
+SPLITS = ("train", "eval", "test")
 TENTHS = {"train": 8, "eval": 1, "test": 1}
 
 _BLOCK_ROWS = 1 << 16
@@ -63,13 +61,13 @@ def split_ids(hashes: UInt64[np.ndarray, "count"]) -> UInt8[np.ndarray, "count"]
         0 for train (eight tenths), 1 for eval, 2 for test.
     """
     tenth = ((hashes >> np.uint64(32)) * np.uint64(10)) >> np.uint64(32)
-    return np.maximum(tenth, np.uint64(7)).astype(np.uint8) - np.uint8(7)
+    return np.asarray(np.maximum(tenth, np.uint64(7)) - np.uint64(7), dtype=np.uint8)
 
 
 def draw_members(
     draw: Callable[[int], UInt[np.ndarray, "count width"]],
     hashed: InstanceHash,
-    split: Split,
+    split: str,
     size: int,
 ) -> UInt[np.ndarray, "size width"]:
     """Draw instances until a split has given as many as asked; eval and test without repeats.

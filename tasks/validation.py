@@ -3,6 +3,7 @@
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
 
 
 def refusal(field: str, value: object, allowed: str) -> str:
@@ -29,14 +30,25 @@ def check_fields(config: object) -> None:
     Args:
         config: A dataclass instance whose fields hold int, str, bool, float, None or Literals.
 
-    Raises:
-        ValueError: A field holds another type or a Literal value that is not listed.
     """
-    hints = typing.get_type_hints(type(config))
-    for field in dataclasses.fields(config):  # type: ignore[arg-type]
-        value = getattr(config, field.name)
-        if not _matches(value, hints[field.name]):
-            raise ValueError(refusal(field.name, value, _words(hints[field.name])))
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}  # type: ignore[arg-type]
+    check_values(type(config), values)
+
+
+def check_values(kind: type, values: Mapping[str, object]) -> None:
+    """Check values for some fields of a dataclass against its annotations.
+
+    Args:
+        kind: The dataclass.
+        values: Values by field name.
+
+    Raises:
+        ValueError: A value has another type or is a Literal value that is not listed.
+    """
+    hints = typing.get_type_hints(kind)
+    for name, value in values.items():
+        if not _matches(value, hints[name]):
+            raise ValueError(refusal(name, value, _words(hints[name])))
 
 
 def check_count(field: str, value: int, least: int) -> None:

@@ -1,0 +1,261 @@
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tasks
+
+# Every task, with the knobs that change what is shown, at a stage of its own.
+CASES = [
+    ("parity", {}, 16),
+    ("modular_addition", {}, 16),
+    ("group_word", {}, 16),
+    ("group_word", {"group": "S4", "tokens": "transpositions"}, 16),
+    ("pointer_swaps", {}, 16),
+    ("pointer_swaps", {"supervision": "dense"}, 16),
+    ("mqar", {}, 8),
+    ("mqar", {"overwrite": True}, 8),
+    ("distance_probe", {}, 32),
+    ("state_based_recall", {}, 4),
+    ("state_based_recall", {"supervision": "dense", "layout": "indexed"}, 4),
+    ("state_based_recall", {"supervision": "all_pointers"}, 4),
+]
+IDS = ["-".join([name, *map(str, knobs.values())]) for name, knobs, _ in CASES]
+every_case = pytest.mark.parametrize(("name", "knobs", "stage"), CASES, ids=IDS)
+
+DIGESTS = """
+import hashlib, sys, json, tasks
+for name, knobs, stage in json.loads(sys.argv[1]):
+    task = tasks.create(name, **knobs)
+    digest = hashlib.sha256()
+    for split, index in (("test", 4), ("train", 9), ("eval", 0)):
+        batch = task.batch(stage=stage, split=split, seed=2, index=index, size=37)
+        for array in batch:
+            digest.update(array.tobytes())
+    print(digest.hexdigest())
+"""
+
+# The data of version 1. A change here is a change of the data: raise the task's `version`.
+GOLDEN = {
+    "parity": (1, "d540fc75fc963667"),
+    "modular_addition": (1, "431b8031b0ede51b"),
+    "group_word": (1, "87377723120d8542"),
+    "group_word-S4-transpositions": (1, "6d1665ed61b0e749"),
+    "pointer_swaps": (1, "ac5729e95fc4ce06"),
+    "pointer_swaps-dense": (1, "298d7f9b9c05d1c6"),
+    "mqar": (1, "a0983fd9eef65fe6"),
+    "mqar-True": (1, "5de7b4672c3c82d1"),
+    "distance_probe": (1, "73a76ba3a86dcd97"),
+    "state_based_recall": (1, "62b5a7c0f7a1ff30"),
+    "state_based_recall-dense-indexed": (1, "ee77998ae6ad27ff"),
+    "state_based_recall-all_pointers": (1, "e5268c8d1c73f941"),
+}
+
+
+def digest_of(task, stage):
+    digest = hashlib.sha256()
+    for split, index in (("test", 4), ("train", 9), ("eval", 0)):
+        batch = task.batch(stage=stage, split=split, seed=2, index=index, size=37)
+        for array in batch:
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def test_batches_are_the_same_bytes_in_another_process_and_under_another_hash_seed():
+    environment = {**os.environ, "PYTHONHASHSEED": "4242"}
+    command = [sys.executable, "-c", DIGESTS, json.dumps(CASES)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    here = [digest_of(tasks.create(name, **knobs), stage) for name, knobs, stage in CASES]
+    assert done.stdout.split() == here
+
+
+@every_case
+def test_data_have_not_changed_since_this_version(name, knobs, stage):
+    task = tasks.create(name, **knobs)
+    key = "-".join([name, *map(str, knobs.values())])
+    assert (task.version, digest_of(task, stage)[:16]) == GOLDEN[key]
+
+
+@every_case
+def test_batches_have_the_contract_s_shape_and_types(name, knobs, stage):
+    task = tasks.create(name, **knobs)
+    for some_stage in (stage, task.stages[-1]):
+        batch = task.batch(stage=some_stage, size=3)
+        assert batch._fields == ("inputs", "targets", "mask")
+        for array, kind in zip(batch, (np.int64, np.int64, np.bool_), strict=True):
+            assert array.shape == (3, task.sequence_length(some_stage))
+            assert array.dtype == kind
+            assert array.flags.c_contiguous
+        assert 0 <= batch.inputs.min() <= batch.inputs.max() < task.vocab_size
+        assert batch.targets[batch.mask].min() >= 0
+        assert batch.targets.max() < task.vocab_size
+        assert (batch.targets[~batch.mask] == -100).all()
+        assert batch.mask.any(axis=1).all()
+        scored = task.scored(batch)
+        assert (scored & batch.mask == scored).all()
+        assert scored.any(axis=1).all()
+
+
+@every_case
+def test_a_batch_depends_on_its_arguments_and_not_on_history(name, knobs, stage):
+    task = tasks.create(name, **knobs)
+    wanted = {"stage": stage, "split": "eval", "seed": 1, "index": 3, "size": 20}
+    first = task.batch(**wanted)
+    for change in ({"seed": 2}, {"index": 4}, {"split": "test"}):
+        other = tasks.create(name, **knobs).batch(**{**wanted, **change})
+        assert not np.array_equal(first.inputs, other.inputs)
+    again = tasks.create(name, **knobs).batch(**wanted)
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@every_case
+def test_splits_are_disjoint_and_evaluation_is_distinct(name, knobs, stage):
+    task = tasks.create(name, **knobs)
+    rows = {}
+    for split in ("train", "eval", "test"):
+        batches = [
+            task.instances(stage=stage, split=split, seed=seed, index=index, size=400)
+            for seed, index in ((0, 0), (0, 1), (5, 0))
+        ]
+        if split != "train":
+            assert all(len(np.unique(codes, axis=0)) == 400 for codes in batches)
+        rows[split] = {row.tobytes() for codes in batches for row in codes}
+    assert not rows["train"] & rows["eval"]
+    assert not rows["train"] & rows["test"]
+    assert not rows["eval"] & rows["test"]
+
+
+@every_case
+def test_changing_the_future_leaves_earlier_labels_alone(name, knobs, stage):
+    """Among equal prefixes every label at their end is equal: labels look back only."""
+    task = tasks.create(name, **knobs)
+    inputs, targets, mask = task.batch(stage=stage, size=4000)
+    for position in range(inputs.shape[1]):
+        known = mask[:, position]
+        prefixes = np.unique(inputs[known, : position + 1], axis=0, return_inverse=True)[1]
+        pairs = np.stack([prefixes.reshape(-1), targets[known, position]], axis=1)
+        assert len(np.unique(pairs, axis=0)) == prefixes.max(initial=-1) + 1
+
+
+@every_case
+def test_floors_are_probabilities_and_positions_agree_with_the_majority(name, knobs, stage):
+    task = tasks.create(name, **knobs)
+    for some_stage in task.stages:
+        floors = task.floors(some_stage)
+        assert list(floors)[:2] == ["uniform", "majority"]
+        assert all(0 <= accuracy <= 1 for accuracy in floors.values())
+        positions = task.position_floors(some_stage)
+        assert positions.shape == (task.sequence_length(some_stage),)
+        last = positions[~np.isnan(positions)][-1]
+        assert last == pytest.approx(floors["majority"])
+
+
+@every_case
+def test_readable_forms(name, knobs, stage):
+    task = tasks.create(name, **knobs)
+    assert len(task.token_names) == len(set(task.token_names))
+    assert len(task.token_names) == task.vocab_size
+    batch = task.batch(stage=stage, size=2)
+    names = task.decode(batch.inputs[1])
+    text = task.describe(batch, 1)
+    *_, answer = text.split("\n")
+    position = np.flatnonzero(task.scored(batch)[1])[-1]
+    (label,) = task.decode([int(batch.targets[1, position])])
+    assert answer.startswith("answer: ")
+    assert answer.endswith(f"{names[position]} (position {position}) -> {label}")
+    assert text.count("[") == batch.mask[1].sum()
+    assert task.decode([-100]) == ["-"]
+    card = json.loads(json.dumps(task.card()))
+    assert card["task"] == name
+    assert card["knobs"] == task.knobs
+    assert card["stages"] == list(task.stages)
+    assert card["lengths"] == [task.sequence_length(s) for s in task.stages]
+    assert card["supervision"] == knobs.get("supervision", card["supervision"])
+    assert card["layout"] == knobs.get("layout", "plain")
+
+
+@every_case
+@pytest.mark.parametrize("stage_given", [0, -4])
+def test_stages_below_one_are_refused(name, knobs, stage, stage_given):
+    task = tasks.create(name, **knobs)
+    for call in (task.floors, task.position_floors, task.sequence_length, task.instance_count):
+        with pytest.raises(
+            ValueError, match=rf"stage: {stage_given} is not allowed .must be .* for"
+        ):
+            call(stage_given)
+
+
+def test_bad_arguments_are_named():
+    task = tasks.create("parity")
+    batch = task.batch(stage=16, size=2)
+    with pytest.raises(ValueError, match=r"split: 'dev' is not allowed .must be one of 'train'"):
+        task.batch(stage=16, split="dev", size=1)
+    with pytest.raises(ValueError, match="split: 'dev' is not allowed"):
+        task.split_count(16, "dev")
+    for name in ("seed", "index"):
+        with pytest.raises(
+            ValueError, match=rf"{name}: -1 is not allowed \(must be an integer >= 0"
+        ):
+            task.batch(stage=16, size=1, **{name: -1})
+    with pytest.raises(ValueError, match=r"size: 0 is not allowed \(must be an integer >= 1\)"):
+        task.batch(stage=16, size=0)
+    with pytest.raises(ValueError, match=r"row: 2 is not allowed \(must be in 0 .. 1\)"):
+        task.describe(batch, 2)
+    with pytest.raises(ValueError, match=r"tokens: 2 is not allowed \(must be in 0 .. 1\)"):
+        task.decode([0, 2])
+
+
+@pytest.mark.parametrize("split", ["eval", "test"])
+def test_small_splits_say_how_many_instances_they_hold(split):
+    task = tasks.create("parity")
+    held = task.split_count(8, split)
+    assert 10 < held < 45
+    whole = task.batch(stage=8, split=split, size=held)
+    assert len(np.unique(whole.inputs, axis=0)) == held
+    message = (
+        rf"size: {held + 1} is not allowed \(must be <= {held}: the {split} split of parity at"
+    )
+    with pytest.raises(ValueError, match=message):
+        task.batch(stage=8, split=split, size=held + 1)
+    assert len(task.batch(stage=8, split="train", size=5000).inputs) == 5000
+
+
+def test_counts_add_up_where_the_space_is_listed():
+    task = tasks.create("group_word", group="S3")
+    counts = [task.split_count(6, split) for split in ("train", "eval", "test")]
+    assert sum(counts) == task.instance_count(6) == 6**6
+    for count, share in zip(counts, (0.8, 0.1, 0.1), strict=True):
+        deviation = math.sqrt(share * (1 - share) * 6**6)
+        assert abs(count - share * 6**6) < 5 * deviation
+    assert task.split_count(32, "train") is None
+
+
+def test_a_request_near_the_size_of_a_larger_space_is_met_or_refused(monkeypatch):
+    monkeypatch.setattr("tasks.base.ENUMERABLE", 0)
+    task = tasks.create("parity")
+    with pytest.raises(ValueError, match=r"size: 60 is not allowed .must be <= "):
+        task.batch(stage=8, split="eval", size=60)
+    assert len(task.batch(stage=8, split="train", size=60).inputs) == 60
+
+
+def test_train_draws_uniformly_from_its_split():
+    task = tasks.create("parity")
+    codes = task.instances(stage=4, split="train", size=20_000)
+    counts = np.unique(codes, axis=0, return_counts=True)[1]
+    held = task.split_count(4, "train")
+    assert counts.size == held
+    assert abs(counts - 20_000 / held).max() < 5 * (20_000 / held) ** 0.5
+
+
+def test_tasks_are_values():
+    assert tasks.create("parity") == tasks.create("parity")
+    assert tasks.create("mqar", vocab=64) != tasks.create("mqar")
+    assert len({tasks.create("mqar"), tasks.create("mqar"), tasks.create("parity")}) == 2
+    with pytest.raises(AttributeError):
+        tasks.create("mqar").vocab = 3

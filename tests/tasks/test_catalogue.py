@@ -1,0 +1,84 @@
+import ast
+import dataclasses
+import inspect
+import itertools
+
+import pytest
+
+import tasks
+
+NAMES = [
+    "parity",
+    "modular_addition",
+    "group_word",
+    "pointer_swaps",
+    "mqar",
+    "distance_probe",
+    "state_based_recall",
+]
+
+
+def test_catalogue_lists_the_tasks():
+    assert list(tasks.catalogue()) == NAMES
+    for name, kind in tasks.catalogue().items():
+        assert issubclass(kind, tasks.Task)
+        assert kind.name == name
+        assert isinstance(tasks.create(name), kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs"),
+    [
+        ("group_word", {"group": "A5", "tokens": "all"}),
+        ("mqar", {"length": 256, "vocab": 64, "overwrite": True}),
+        ("state_based_recall", {"supervision": "dense", "layout": "indexed"}),
+    ],
+)
+def test_knobs_reach_the_task(name, knobs):
+    task = tasks.create(name, **knobs)
+    assert {key: task.knobs[key] for key in knobs} == knobs
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(
+        ValueError, match=r"task: 'sorting' is not allowed \(must be one of parity, "
+    ):
+        tasks.create("sorting")
+    message = (
+        r"knob: 'groop' is not allowed \(must be one of the knobs of group_word: group, tokens"
+    )
+    with pytest.raises(ValueError, match=message):
+        tasks.create("group_word", groop="S3")
+    with pytest.raises(ValueError, match="one of the knobs of parity: none"):
+        tasks.create("parity", bits=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs"),
+    [
+        ("group_word", {"group": 5}),
+        ("group_word", {"tokens": "some"}),
+        ("mqar", {"vocab": "64"}),
+        ("mqar", {"overwrite": 1}),
+        ("mqar", {"length": 6.5}),
+        ("state_based_recall", {"layout": None}),
+    ],
+)
+def test_wrong_types_are_refused_with_field_and_value(name, knobs):
+    ((field, value),) = knobs.items()
+    with pytest.raises(ValueError, match=f"{field}: {value!r} is not allowed .must be "):
+        tasks.create(name, **knobs)
+
+
+def test_every_knob_is_documented_in_the_source():
+    for kind in tasks.catalogue().values():
+        body = ast.parse(inspect.getsource(kind)).body[0].body
+        fields = {field.name for field in dataclasses.fields(kind)}
+        documented = {
+            here.target.id
+            for here, after in itertools.pairwise(body)
+            if isinstance(here, ast.AnnAssign)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        }
+        assert fields <= documented
