@@ -31,6 +31,7 @@ def influence_by_distance(
     *,
     reach: Mapping[str, int] | None = None,
     law: pd.DataFrame | None = None,
+    quantity: str = "influence (norm of the Jacobian)",
     styles: Mapping[str, ArmStyle] | None = None,
 ) -> Figure:
     """Influence of a token against its distance, on a logarithmic ordinate.
@@ -41,6 +42,7 @@ def influence_by_distance(
         reach: Tokens that each arm can see, itself included (theory W1); the vertical line stands
             behind the last of them, between distances `reach - 1` and `reach`.
         law: Predicted influence (W3) in the same columns and units, drawn as thick dotted lines.
+        quantity: What `value` is, for the ordinate.
         styles: Looks of the arms.
 
     Returns:
@@ -79,7 +81,7 @@ def influence_by_distance(
             color=MUTED,
         )
     _distance_axis(axes, frame)
-    axes.set_ylabel("influence (norm of the Jacobian)")
+    axes.set_ylabel(quantity)
     _mark_reach(axes, reach or {}, looks)
     law_key = Line2D([], [], color=MUTED, linestyle=LAW_DASH, linewidth=2.4, label="law W3")
     arm_legend(figure, looks, extra=[] if law is None else [law_key])
