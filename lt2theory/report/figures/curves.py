@@ -12,13 +12,11 @@ from matplotlib.ticker import NullFormatter, StrMethodFormatter
 from lt2theory.report.figures.axes import (
     accuracy_axis,
     arm_legend,
-    draw_floors,
-    draw_pass_mark,
-    label_margin,
     mark_vertical,
     new_figure,
     styles_for,
 )
+from lt2theory.report.figures.margins import draw_floors, draw_pass_mark, label_margin
 from lt2theory.report.frames import numbers, require_columns
 from lt2theory.report.style import ArmStyle, styled
 

@@ -9,15 +9,13 @@ from matplotlib.figure import Figure
 from lt2theory.report.figures.axes import (
     accuracy_axis,
     arm_legend,
-    draw_floor_curves,
-    draw_floors,
     draw_interval_line,
-    label_margin,
     length_axis,
     mark_vertical,
     new_figure,
     styles_for,
 )
+from lt2theory.report.figures.margins import draw_floor_curves, draw_floors, label_margin
 from lt2theory.report.frames import numbers, require_columns, require_one_row_each
 from lt2theory.report.style import ArmStyle, styled
 

@@ -12,13 +12,12 @@ from matplotlib.ticker import MaxNLocator
 from lt2theory.report.figures.axes import (
     accuracy_axis,
     arm_legend,
-    draw_floors,
     draw_interval_line,
-    label_margin,
     mark_vertical,
     new_figure,
     styles_for,
 )
+from lt2theory.report.figures.margins import draw_floors, label_margin
 from lt2theory.report.frames import numbers, require_columns, require_one_row_each
 from lt2theory.report.style import MUTED, ArmStyle, styled
 
