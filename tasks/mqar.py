@@ -157,33 +157,34 @@ class Mqar(Task):
     def _render(
         self, codes: UInt[np.ndarray, "size width"], stage: int, stream: Stream
     ) -> tuple[Int64[np.ndarray, "size length"], Int64[np.ndarray, "size length"]]:
-        size, keys = len(codes), self.num_keys(stage)
-        fresh = codes[:, :keys].astype(np.int64) + 1
-        values = codes[:, stage:].astype(np.int64) + self.vocab // 2
+        size, keys, token = len(codes), self.num_keys(stage), smallest_unsigned(self.vocab)
+        fresh = codes[:, :keys].astype(token) + token(1)
+        values = codes[:, stage:].astype(token) + token(self.vocab // 2)
         inputs = np.zeros((size, self._length(stage)), dtype=np.int64)
         inputs[:, 0 : 2 * keys : 2] = fresh
         inputs[:, 1 : 2 * stage : 2] = values
-        answers = values[:, :keys]
+        answers = values[:, :keys].copy()
         rows = np.arange(size)
         for place in range(keys, stage):
-            rewritten = codes[:, place].astype(np.int64)
+            rewritten = codes[:, place]
             inputs[:, 2 * place] = fresh[rows, rewritten]
             answers[rows, rewritten] = values[:, place]
         targets = np.full_like(inputs, IGNORE)
-        order = stream.permutations(size, keys).astype(np.int64)
-        slots = self._slots(stream, stage, size)
+        order = stream.permutations(size, keys) + keys * rows[:, None]
+        asked, labels = np.take(fresh, order), np.take(answers, order)
         # Query slots are every second position after the context.
-        region = inputs[:, 2 * stage :: 2]
-        labels = targets[:, 2 * stage :: 2]
-        np.put_along_axis(region, slots, np.take_along_axis(fresh, order, 1), 1)
-        np.put_along_axis(labels, slots, np.take_along_axis(answers, order, 1), 1)
+        asked_at, labels_at = inputs[:, 2 * stage :: 2], targets[:, 2 * stage :: 2]
+        if keys == self._room(stage):
+            asked_at[:, :keys], labels_at[:, :keys] = asked, labels
+        else:
+            slots = self._slots(stream, stage, size)
+            np.put_along_axis(asked_at, slots, asked, 1)
+            np.put_along_axis(labels_at, slots, labels, 1)
         return inputs, targets
 
     def _slots(self, stream: Stream, stage: int, size: int) -> Int64[np.ndarray, "size keys"]:
         """The chosen query slots, ascending: weighted sampling without replacement."""
         room, keys = self._room(stage), self.num_keys(stage)
-        if keys == room:
-            return np.broadcast_to(np.arange(room), (size, room))
         # The slots with the smallest exponential variables, each of its weight as rate, are such a
         # sample (Efraimidis and Spirakis, 2006).
         weight = np.arange(1, room + 1) ** (_POWER - 1)

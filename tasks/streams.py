@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Float64, UInt, UInt64
 
 _HALF_WORD = np.uint64(32)
+# Values handled at once, so that the wide intermediate arrays stay in the cache.
+_BLOCK = 1 << 14
 
 
 def smallest_unsigned(bound: int) -> type[np.unsignedinteger]:
@@ -81,10 +83,14 @@ class Stream:
         if bound <= 256 and bound & (bound - 1) == 0:
             octets = self.words(-(-total // 8)).view(np.uint8)[:total]
             return (octets & np.uint8(bound - 1)).reshape(rows, columns)
-        halves = self.words(-(-total // 2)).view(np.uint32)[:total]
-        scaled = np.multiply(halves, np.uint64(bound), dtype=np.uint64)
-        scaled >>= _HALF_WORD
-        return scaled.reshape(rows, columns).astype(smallest_unsigned(bound))
+        values = np.empty(total, dtype=smallest_unsigned(bound))
+        for start in range(0, total, _BLOCK):
+            part = values[start : start + _BLOCK]
+            halves = self.words(-(-part.size // 2)).view(np.uint32)[: part.size]
+            scaled = np.multiply(halves, np.uint64(bound), dtype=np.uint64)
+            scaled >>= _HALF_WORD
+            part[:] = scaled
+        return values.reshape(rows, columns)
 
     def exponentials(self, rows: int, columns: int) -> Float64[np.ndarray, "rows columns"]:
         """Independent exponential variables of mean 1.
@@ -137,11 +143,14 @@ class Stream:
         if 2 * columns > pool:
             kept = self.permutations(rows, pool)[:, :columns]
             return np.ascontiguousarray(kept)
-        chosen, short = self._first_distinct(pool, rows, columns)
-        while short.size:
-            again, still = self._first_distinct(pool, short.size, columns)
-            chosen[short] = again
-            short = short[still]
+        chosen = np.empty((rows, columns), dtype=smallest_unsigned(pool))
+        step = max(1, _BLOCK // columns)
+        for start in range(0, rows, step):
+            part = chosen[start : start + step]
+            missing = np.arange(len(part))
+            while missing.size:
+                part[missing], short = self._first_distinct(pool, missing.size, columns)
+                missing = missing[short]
         return chosen
 
     def _first_distinct(
