@@ -67,10 +67,14 @@ def _clause(item: ErrorDetails, prefix: Sequence[str], flags: bool) -> str:
     """Return one refused field: its name, the value and pydantic's reason."""
     # A union's members stand in `loc` too, as type names; flags never contain them.
     names = [*prefix, *(str(part) for part in item["loc"])]
+    reason = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if item["type"] == "value_error" and (named := re.match(r"([a-z_]+): ", reason)):
+        # Validators of a whole model name the field themselves.
+        names.append(named[1])
+        reason = reason[named.end() :]
     name = ".".join(names)
     if flags and name:
         name = "--" + name.replace("_", "-")
-    reason = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if item["type"] == "value_error":
         return f"{name}: {reason}" if name else reason
     if item["type"] == "missing":

@@ -106,7 +106,7 @@ def test_mappings_read_json_scalars() -> None:
         ("stray", "stray: no such option"),
         ("--pass-mark 1.5", "--pass-mark: 1.5 is not allowed (should be less than or equal to 1)"),
         ("--stages 1 b", "--stages: ['1', 'b'] is not allowed (expected [INT [INT ...]])"),
-        ("--stages 1 2 3 4", "stages: (1, 2, 3, 4) has too many entries; at most 3"),
+        ("--stages 1 2 3 4", "--stages: (1, 2, 3, 4) has too many entries; at most 3"),
         ("--knobs group", "--knobs: 'group' is not allowed (expected [KEY=VALUE ...])"),
     ],
 )
