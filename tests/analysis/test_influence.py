@@ -23,8 +23,7 @@ def model_of(pattern="window", num_layers=2, num_loops=2, window=3, **fields) ->
         num_loops=num_loops,
         pattern=pattern,
         window=window,
-        backend="reference",
-        **fields,
+        **{"backend": "reference", **fields},
     )
     return LoopedModel(config).double()
 
@@ -67,10 +66,11 @@ def test_logits_by_a_read_out():
     np.testing.assert_allclose(influence.norm, expected, rtol=1e-8, atol=1e-13)
 
 
+@pytest.mark.parametrize("backend", ["reference", "chunked"])
 @pytest.mark.parametrize("window", [1, 2, 3, 4])
 @pytest.mark.parametrize(("num_layers", "num_loops"), [(1, 1), (1, 4), (2, 2), (2, 3), (6, 1)])
-def test_w7_support_is_the_reach_graph(window, num_layers, num_loops):
-    model = model_of("window", num_layers, num_loops, window)
+def test_w7_support_is_the_reach_graph(window, num_layers, num_loops, backend):
+    model = model_of("window", num_layers, num_loops, window, backend=backend)
     length = 22
     graph = reach_graph([layer_graph(length, window)] * num_layers, num_loops)
     for position in (0, 5, length - 1):
