@@ -50,7 +50,7 @@ def bench_tasks(
     *,
     seconds: float = 2.0,
     workers: int = 2,
-    size: int = 1024,
+    size: int = 2048,
     workloads: tuple[Workload, ...] = WORKLOADS,
 ) -> pd.DataFrame:
     """Time batches of the train split, every cost included, in parallel processes.
