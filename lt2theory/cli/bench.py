@@ -21,7 +21,7 @@ class TaskOptions(BaseModel):
 
     seconds: float = Field(2.0, gt=0, description="Seconds for each row.")
     workers: int = Field(2, ge=1, description="Processes that generate at once.")
-    size: int = Field(1024, ge=1, description="Examples a batch.")
+    size: int = Field(2048, ge=1, description="Examples a batch.")
 
 
 def tasks(argv: list[str]) -> int:
