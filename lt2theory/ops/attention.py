@@ -15,7 +15,7 @@ def softmax_attention(
     v: Tensor,
     *,
     window: int | None = None,
-    scale: float | None = None,
+    scale: int | float | None = None,
     query_segments: Tensor | None = None,
     key_segments: Tensor | None = None,
     backend: str = "auto",
@@ -58,7 +58,7 @@ def softmax_attention(
         k,
         v,
         window=window,
-        scale=q.shape[-1] ** -0.5 if scale is None else scale,
+        scale=q.shape[-1] ** -0.5 if scale is None else float(scale),
         query_segments=query_segments,
         key_segments=key_segments,
     )

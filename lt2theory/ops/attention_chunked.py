@@ -117,7 +117,8 @@ def _by_blocks(problem: AttentionProblem, block: int) -> Tensor:
         q, k, v = (x.flatten(0, 1) for x in (queries, keys, values))
         output = _masked(q, k, v, problem.scale, visible, segments=True)
         output = output.unflatten(0, (batch, count))
-    return output.flatten(1, 2)[:, :length]
+    whole: Tensor = output.flatten(1, 2)
+    return whole[:, :length]
 
 
 def _block_mask(
@@ -137,6 +138,6 @@ def _neighbours(x: Tensor, block: int) -> Tensor:
     return torch.cat([blocks[:, :-1], blocks[:, 1:]], 2)
 
 
-def _pad(x: Tensor, front: int, tail: int, value: float = 0.0) -> Tensor:
+def _pad(x: Tensor, front: int, tail: int, value: int = 0) -> Tensor:
     """Pad axis 1, or crop its front where `front` is negative."""
     return F.pad(x, (0, 0) * (x.dim() - 2) + (front, tail), value=value)

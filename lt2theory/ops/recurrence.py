@@ -1,6 +1,6 @@
 """The public linear recurrence: checks its arguments, chooses a backend, runs it."""
 
-from typing import Literal, get_args, overload
+from typing import Literal, cast, get_args, overload
 
 import torch
 from torch import Tensor
@@ -9,9 +9,9 @@ from lt2theory.ops.backends import RECURRENCES, Choice, RecurrenceRunner, Recurr
 from lt2theory.ops.factors import FactorOrder, Factors
 from lt2theory.ops.reference import state_dtype
 
-# The arguments of the functions here are annotated as plain tensors on purpose: a wrong shape is
-# the caller's mistake and has to end in a ValueError that names the argument, also where jaxtyping
-# checks annotations at run time.
+# The arguments of the functions here are annotated as plain tensors and strings on purpose: a wrong
+# shape or name is the caller's mistake and has to end in a ValueError that names the argument, also
+# where annotations are checked at run time.
 
 
 @overload
@@ -76,9 +76,9 @@ def linear_recurrence(
     log_decay: Tensor | None = None,
     beta: Tensor | None = None,
     write: Tensor | None = None,
-    scale: float | None = None,
+    scale: int | float | None = None,
     initial_state: Tensor | None = None,
-    order: FactorOrder = "decay_first",
+    order: str = "decay_first",
     backend: str = "auto",
     return_state: bool = False,
     check: bool = False,
@@ -195,8 +195,8 @@ def _checked_factors(
     beta: Tensor | None,
     write: Tensor | None,
     *,
-    scale: float | None,
-    order: FactorOrder,
+    scale: int | float | None,
+    order: str,
 ) -> Factors:
     """Factors with the factor axis, after checking shapes, dtypes, devices and the order."""
     if order not in get_args(FactorOrder):
@@ -222,7 +222,14 @@ def _checked_factors(
     if k.dim() == 4:
         k, v = k.unsqueeze(2), v.unsqueeze(2)
         gates = {name: None if g is None else g.unsqueeze(2) for name, g in gates.items()}
-    return Factors(q, k, v, scale=scale, order=order, **gates)
+    return Factors(
+        q,
+        k,
+        v,
+        scale=None if scale is None else float(scale),
+        order=cast("FactorOrder", order),
+        **gates,
+    )
 
 
 def _check_state(state: Tensor | None, factors: Factors) -> None:
