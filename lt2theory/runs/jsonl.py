@@ -70,5 +70,6 @@ def drop_torn_line(path: Path) -> None:
     Args:
         path: The file, which may be missing.
     """
-    if path.exists():
-        cut(path, path.read_bytes().rfind(b"\n") + 1)
+    data = path.read_bytes() if path.exists() else b""
+    if not data.endswith(b"\n") and data:
+        cut(path, data.rfind(b"\n") + 1)

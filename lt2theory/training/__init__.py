@@ -7,11 +7,11 @@ from lt2theory.training.config import resolve as resolve
 from lt2theory.training.curriculum import load_model as load_model
 from lt2theory.training.curriculum import load_summary as load_summary
 from lt2theory.training.curriculum import run_curriculum as run_curriculum
-from lt2theory.training.evaluate import Curves as Curves
-from lt2theory.training.evaluate import Evaluation as Evaluation
-from lt2theory.training.evaluate import Interval as Interval
-from lt2theory.training.evaluate import evaluate as evaluate
-from lt2theory.training.evaluate import wilson as wilson
+from lt2theory.training.evaluation import Curves as Curves
+from lt2theory.training.evaluation import Evaluation as Evaluation
+from lt2theory.training.evaluation import Interval as Interval
+from lt2theory.training.evaluation import evaluate as evaluate
+from lt2theory.training.evaluation import wilson as wilson
 from lt2theory.training.many import run_many as run_many
 from lt2theory.training.records import Candidate as Candidate
 from lt2theory.training.records import CurriculumSummary as CurriculumSummary

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lt2theory.training.draws import held_out_batch
-from lt2theory.training.evaluate import evaluate
+from lt2theory.training.evaluation import evaluate
 from lt2theory.training.lines import examination_lines, outcome_line
 from lt2theory.training.records import Candidate, CurriculumSummary, StageTest, Timing
 from lt2theory.training.trainer import CurriculumTrainer

@@ -1,6 +1,6 @@
 """What a curriculum run is told; the fields and their texts are also its command-line options."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -60,7 +60,7 @@ class OptimiserConfig(_Frozen):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check(self) -> "OptimiserConfig":
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas: got {self.betas}, allowed are numbers in [0, 1)")
         return self
@@ -123,7 +123,7 @@ class CurriculumConfig(_Frozen):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check(self) -> "CurriculumConfig":
         if self.min_steps > self.step_budget:
             raise ValueError(
                 f"min_steps: got {self.min_steps}, allowed 0..{self.step_budget} (step_budget)"

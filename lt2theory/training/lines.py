@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lt2theory.training.evaluate import Evaluation
+from lt2theory.training.evaluation import Evaluation
 from lt2theory.training.records import Candidate, StageRecord, StageTest, Status, TrainState
 
 

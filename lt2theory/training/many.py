@@ -9,7 +9,7 @@ import joblib
 import pandas as pd
 import torch
 
-from lt2theory.runs import Progress, Study, run_study, study_run
+from lt2theory.runs import Progress, Study, run_study, study_run, threads_for
 from lt2theory.training.config import CurriculumConfig, resolve
 from lt2theory.training.curriculum import KIND, run_curriculum
 from lt2theory.training.runtime import Runtime, torch_threads
@@ -43,6 +43,7 @@ def run_many(
         StudyError: Runs failed; the others are done.
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
     """
+    threads_for(workers)
     resolved = [resolve(config) for config in configs]
     for config in resolved:
         Runtime.of(config.device, config.dtype)

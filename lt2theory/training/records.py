@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lt2theory.training.evaluate import Curves, Evaluation
+from lt2theory.training.evaluation import Curves, Evaluation
 
 Status = Literal["solved", "budget_exhausted", "diverged"]
 

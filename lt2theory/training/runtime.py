@@ -3,10 +3,10 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Shaped
 from torch import Tensor
 
 from lt2theory.training.config import Device, Dtype
@@ -49,7 +49,7 @@ class Runtime:
             return str(torch.cuda.get_device_name(self.device))
         return self.device.type
 
-    def tensor(self, array: np.ndarray[Any, Any]) -> Tensor:
+    def tensor(self, array: Shaped[np.ndarray, "..."]) -> Tensor:
         """Bring an array to the device.
 
         Args:

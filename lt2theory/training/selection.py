@@ -11,7 +11,7 @@ import torch
 from lt2theory.models import LoopedModel
 from lt2theory.training.config import CurriculumConfig, resolve
 from lt2theory.training.draws import evaluation_batch, training_batch
-from lt2theory.training.evaluate import evaluate
+from lt2theory.training.evaluation import evaluate
 from lt2theory.training.optimiser import (
     DivergenceError,
     learning_rate_factor,

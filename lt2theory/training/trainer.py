@@ -8,7 +8,7 @@ from lt2theory.runs import Progress, ProgressEvent, RunFolder
 from lt2theory.training.checkpoint import pack, unpack
 from lt2theory.training.config import CurriculumConfig
 from lt2theory.training.draws import confirmation_batch, evaluation_batch, training_batch
-from lt2theory.training.evaluate import evaluate
+from lt2theory.training.evaluation import evaluate
 from lt2theory.training.lines import evaluation_line, stage_line, training_line
 from lt2theory.training.optimiser import (
     DivergenceError,
@@ -128,14 +128,13 @@ class CurriculumTrainer:
         state.training_seconds += time.perf_counter() - began
         state.add_step(result.loss, result.gradient_norm)
         last = state.stage_step == config.step_budget
-        ended = False
         if last or state.stage_step % config.evaluate_every == 0:
             self.run.append_metrics(training_line(state, stage, self.rate * factor))
             state.reset_means()
-            ended = self._evaluate(stage, last=last)
-        if state.stage_step % max(config.evaluate_every // 10, 1) == 0 and not ended:
+            return self._evaluate(stage, last=last)
+        if state.stage_step % max(config.evaluate_every // 10, 1) == 0:
             self._show(stage, state.stage_step, {"loss": result.loss})
-        return ended
+        return False
 
     def _evaluate(self, stage: int, *, last: bool) -> bool:
         config, state = self.config, self.state

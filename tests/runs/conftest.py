@@ -12,6 +12,12 @@ from lt2theory.runs import RunFolder
 Writing = Callable[..., AbstractContextManager[RunFolder]]
 
 
+@pytest.fixture(autouse=True)
+def fixed_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit made while the tests run must not look like a change of environment."""
+    monkeypatch.setattr("lt2theory.runs.environment.source_revision", lambda: "revision")
+
+
 @pytest.fixture
 def config() -> dict[str, Any]:
     return {"width": 8, "label": "arm", "task": {"name": "parity", "knobs": {"distance": 3}}}
