@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+import tyro
 from pydantic import BaseModel, ValidationError
 
 from lt2theory.models import LoopedConfig
@@ -78,3 +79,16 @@ def test_what_does_not_fit_the_task_is_named(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         resolve(make_config(**changes))
+
+
+def test_the_command_line_keeps_the_types_of_knobs() -> None:
+    text = "--task.name group_word --task.knobs group S3 depth 3 share 0.5 flag True"
+    options = "--learning-rates 1e-3 3e-3 --optimiser.clip None --model.num-loops 2 --stages 8 16"
+    config = tyro.cli(CurriculumConfig, args=[*text.split(), *options.split()])
+    assert config.task.knobs == {"group": "S3", "depth": 3, "share": 0.5, "flag": True}
+    assert type(config.task.knobs["depth"]) is int
+    assert type(config.task.knobs["flag"]) is bool
+    assert config.learning_rates == (1e-3, 3e-3)
+    assert config.stages == (8, 16)
+    assert config.optimiser.clip is None
+    assert config.model.num_loops == 2
