@@ -1,13 +1,14 @@
-"""The linear recurrence by chunks: all work inside chunks at once, then one product a chunk.
+"""The linear recurrence by chunks: all work inside chunks at once, then a few products a chunk.
 
-With u_i what step i adds to the state along its key, a chunk that starts from state S has
-`(I + diag(beta) A) u = w v - diag(beta) K_in S` (A is the decayed Gram matrix of the keys below
-its diagonal), `o = Q_in S + B u` and `S' = e^{G_end} S + K_out^T u` (the WY form of DeltaNet,
-arXiv 2406.06484; with decays, arXiv 2412.06464 and 2510.26692). The inverse T of the unit
-triangular matrix turns these into affine maps of S, so the pass over chunks is a chain of
-`S' = M S + N` with everything else done for all chunks together.
+Let u_i be what step i adds to the state along its key. A chunk that starts from the state S has
+`(I + diag(beta) A) u = diag(w) V - diag(beta) K_in S`, outputs `Q_in S + B u` and ends in
+`e^{G_end} S + K_out^T u`, where A and B are products of keys with keys and of queries with keys,
+decayed and causal: the WY form of DeltaNet (arXiv 2406.06484), with scalar decays (2412.06464) and
+vector decays (2510.26692). The inverse of the unit triangular matrix makes u an affine map of S,
+so only these small products run one chunk after the other.
 """
 
+import math
 from collections.abc import Iterable
 from itertools import repeat
 
@@ -23,15 +24,13 @@ from lt2theory.ops.factors import Factors
 from lt2theory.ops.reference import state_dtype
 from lt2theory.ops.triangular import unit_lower_inverse
 
-# Factor steps a chunk aims at; chosen by lt2theory.bench.ops.
-_CHUNK_STEPS = 32
-
 
 def chunked_recurrence(
     factors: Factors,
     initial_state: Float[Tensor, "b h k v"] | None = None,
     *,
     chunk_tokens: int | None = None,
+    min_log_decay: float = -math.inf,
 ) -> tuple[Float[Tensor, "b t h v"], Float[Tensor, "b h k v"]]:
     """Run the recurrence by chunks; see `reference_recurrence` for its meaning.
 
@@ -42,6 +41,8 @@ def chunked_recurrence(
         factors: The inputs of the recurrence.
         initial_state: The state before the first token, zero when None.
         chunk_tokens: Tokens a chunk, a power of two; None chooses.
+        min_log_decay: A number that the caller knows no log decay to fall below. Decays a channel
+            are faster with one (-5, say); the result is wrong where it does not hold.
 
     Returns:
         The outputs, in the dtype of `factors.v`, and the state after the last token.
@@ -55,14 +56,14 @@ def chunked_recurrence(
         if state is None:
             state = factors.v.new_zeros(batch, heads, width, value_width, dtype=dtype)
         return factors.v.new_zeros(batch, 0, heads, value_width), state
-    tokens = chunk_tokens or _choose_chunk(length, factors.num_factors)
+    tokens = chunk_tokens or _choose_chunk(factors)
     chunks = _cut(factors, tokens, dtype)
     if chunks.log_decay is None:
         terms = undecayed_terms(chunks)
     elif chunks.log_decay.dim() == 2:
         terms = scalar_terms(chunks)
     else:
-        terms = vector_terms(chunks)
+        terms = vector_terms(chunks, min_log_decay)
     scale = width**-0.5 if factors.scale is None else factors.scale
     output, state = _pass_states(chunks, terms, initial_state, scale)
     return output[:, :length].to(factors.v.dtype), state
@@ -106,10 +107,19 @@ def _as_decay_first(factors: Factors) -> Factors:
     )
 
 
-def _choose_chunk(length: int, num_factors: int) -> int:
-    """Tokens a chunk: a power of two, at least 2, about `_CHUNK_STEPS` factor steps."""
+def _choose_chunk(factors: Factors) -> int:
+    """Tokens a chunk: a power of two, at least 2.
+
+    Short chunks save work inside a chunk, long ones save states. The numbers were the fastest on
+    a CPU (`lt2theory.bench.ops.chunk_sizes`); elsewhere long chunks mean fewer launches.
+
+    Returns:
+        The number of tokens.
+    """
+    narrow = factors.k.shape[-1] <= (8 if factors.beta is None else 32)
+    steps = 64 if factors.k.device.type != "cpu" else 16 if narrow else 32
     tokens = 2
-    while tokens < length and 2 * tokens * num_factors <= _CHUNK_STEPS:
+    while tokens < factors.k.shape[1] and 2 * tokens * factors.num_factors <= steps:
         tokens *= 2
     return tokens
 
@@ -149,7 +159,7 @@ def _cut_steps(x: Tensor, tokens: int, dtype: torch.dtype) -> Tensor:
 def _pass_states(
     chunks: Chunks, terms: ChunkTerms, state: Float[Tensor, "b h k v"] | None, scale: float
 ) -> tuple[Float[Tensor, "b t h v"], Float[Tensor, "b h k v"]]:
-    """Outputs of all chunks in turn and the state after the last: the only sequential part."""
+    """Outputs of all chunks and the state after the last: the only sequential part."""
     pushed, read = _solve(chunks, terms)
     batch, heads, width = chunks.batch, chunks.heads, chunks.k.shape[-1]
     streams = batch * heads

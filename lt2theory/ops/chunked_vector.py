@@ -6,8 +6,13 @@ j in the first, `e^{G_i - G_mid} k_i` and `e^{G_mid - G_j} k_j` decay towards th
 factors are at most 1. The halves are treated likewise, down to single tokens. Going upwards, a
 block keeps its rows decayed from its start and its columns decayed to its end, so that merging
 two blocks costs multiplications by the total decay of the other and no exponential at all.
+
+Where the caller vouches for a lower bound on the log decay, the first blocks may hold several
+tokens: `e^{G_i - G_j}` is split at their middle, with exponents of either sign that the bound
+keeps small. That saves the lower levels.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +20,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lt2theory.ops.chunk_terms import Chunks, ChunkTerms
+
+# How far exponents may spread between the first and last step of a bounded block; half of it on
+# either side of the middle leaves a factor of 1e3 to the largest number of the dtype.
+_SPREAD = {torch.float32: 80.0, torch.float64: 700.0}
 
 
 @dataclass(frozen=True)
@@ -37,20 +46,30 @@ class _Blocks:
     gram: Float[Tensor, "m r c"]
 
 
-def vector_terms(chunks: Chunks) -> ChunkTerms:
+def vector_terms(chunks: Chunks, min_log_decay: float = -math.inf) -> ChunkTerms:
     """The terms where every channel has a decay of its own.
 
     Args:
         chunks: Inputs with a log decay `[n c k]`, whose chunks hold a power of two of tokens.
+        min_log_decay: A number that no log decay falls below, if the caller knows one. Results
+            are wrong, or not finite, if it does.
 
     Returns:
         Their terms.
     """
     num_chunks, num_tokens, width = chunks.q.shape
     num_factors = chunks.num_factors
-    blocks = _token_blocks(chunks)
-    for _ in range(num_tokens.bit_length() - 1):
+    block_tokens = 1
+    while (
+        block_tokens < num_tokens
+        and 2 * block_tokens * num_factors * -min_log_decay <= _SPREAD[chunks.k.dtype]
+    ):
+        block_tokens *= 2
+    bounded = block_tokens > 1
+    blocks = _bounded_blocks(chunks, block_tokens) if bounded else _token_blocks(chunks)
+    while block_tokens < num_tokens:
         blocks = _merge(blocks)
+        block_tokens *= 2
     rows = blocks.rows.view(num_chunks, num_tokens, -1, width)
     gram = blocks.gram.view(num_chunks, num_tokens, -1, num_tokens * num_factors)
     if chunks.beta is None:
@@ -92,6 +111,29 @@ def _token_blocks(chunks: Chunks) -> _Blocks:
         from_start = torch.cat([from_start, total], 1)
     gram = (rows[:, :, None] * row_decay * k[:, None]).sum(-1)
     return _Blocks(rows * from_start, between[:, -1] * k, total, gram)
+
+
+def _bounded_blocks(chunks: Chunks, num_tokens: int) -> _Blocks:
+    """Blocks of several tokens, of which the sum of all log decays is bounded."""
+    assert chunks.log_decay is not None
+    num_factors, width = chunks.num_factors, chunks.q.shape[-1]
+    size = num_tokens * num_factors
+    k = chunks.k.reshape(-1, size, width)
+    summed = chunks.log_decay.reshape(-1, size, width).cumsum(1)
+    middle, end = summed[:, size // 2, None], summed[:, -1:]
+    rows = chunks.q.reshape(-1, num_tokens, 1, width)
+    row_sums = summed.unflatten(1, (num_tokens, num_factors))
+    row_steps = torch.arange(size, device=k.device).view(num_tokens, num_factors)
+    if chunks.beta is None:
+        row_sums, row_steps = row_sums[:, :, -1:], row_steps[:, -1:]
+    else:
+        rows = torch.cat([k.unflatten(1, (num_tokens, num_factors)), rows], 2)
+        row_sums = torch.cat([row_sums, row_sums[:, :, -1:]], 2)
+        row_steps = torch.cat([row_steps, row_steps[:, -1:]], 1)
+    rows, row_sums = rows.flatten(1, 2), row_sums.flatten(1, 2)
+    causal = row_steps.flatten()[:, None] >= torch.arange(size, device=k.device)
+    gram = (rows * (row_sums - middle).exp()) @ (k * (middle - summed).exp()).mT
+    return _Blocks(rows * row_sums.exp(), k * (end - summed).exp(), end.exp(), gram * causal)
 
 
 def _masked_decay(log_decay: Float[Tensor, "m f k"]) -> Float[Tensor, "m f f k"]:

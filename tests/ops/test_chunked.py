@@ -26,6 +26,13 @@ def initial_state(factors: Factors, seed: int = 9) -> torch.Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
+def widened(factors: Factors) -> Factors:
+    """The same numbers in float64."""
+    names = ("q", "k", "v", "log_decay", "beta", "write")
+    tensors = {name: getattr(factors, name) for name in names}
+    return replace(factors, **{n: None if x is None else x.double() for n, x in tensors.items()})
+
+
 def assert_same(actual: dict, expected: dict, tolerance: float) -> None:
     """Equal within `tolerance` of the largest entry, or of one where entries are smaller."""
     for name, target in expected.items():
@@ -95,15 +102,7 @@ def test_float32(make_factors, gradients, decay, beta, order):
     settings = {"length": 130, "key_width": 16, "decay": decay, "beta": beta, "order": order}
     narrow = make_factors(**settings, dtype=torch.float32)
     # The reference sees the very numbers that float32 can hold.
-    wide = Factors(
-        **{
-            name: None if x is None else x.double()
-            for name, x in vars(narrow).items()
-            if x is None or isinstance(x, torch.Tensor)
-        }
-        | {"scale": narrow.scale},
-        order=order,
-    )
+    wide = widened(narrow)
     state = initial_state(wide).float()
     expected = gradients(reference_recurrence, wide, state.double())
     assert_same(gradients(chunked_recurrence, narrow, state), expected, FLOAT32)
@@ -115,9 +114,7 @@ def test_small_decays_keep_their_digits_behind_resets(make_factors):
     log_decay = torch.full_like(factors.log_decay, -3e-4)
     log_decay[:, :20] = -1000.0
     factors = replace(factors, log_decay=log_decay)
-    wide = Factors(
-        *(getattr(factors, name).double() for name in ("q", "k", "v", "log_decay", "beta"))
-    )
+    wide = widened(factors)
     output, _ = chunked_recurrence(factors)
     expected, _ = reference_recurrence(wide)
     torch.testing.assert_close(output.double(), expected, atol=3e-6, rtol=0)
@@ -174,6 +171,28 @@ def test_chunk_size_does_not_matter(make_factors, gradients, chunk_tokens, decay
     state = initial_state(factors)
     expected = gradients(reference_recurrence, factors, state)
     assert_same(gradients(run, factors, state), expected, FLOAT64)
+
+
+@pytest.mark.parametrize("bound", [-0.5, -5.0, -20.0, -1000.0])
+@pytest.mark.parametrize("beta", [None, "uniform"])
+@pytest.mark.parametrize("num_factors", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_known_bound_on_the_decay(make_factors, gradients, bound, beta, num_factors, dtype):
+    """Decays all at the bound spread the exponents as far as they may go."""
+    factors = make_factors(
+        length=37, num_factors=num_factors, key_width=7, decay="vector", beta=beta, dtype=dtype
+    )
+    log_decay = factors.log_decay * -bound
+    log_decay[:, 16:] = bound
+    factors = replace(factors, log_decay=log_decay)
+
+    def run(factors, state):
+        return chunked_recurrence(factors, state, min_log_decay=bound)
+
+    state = initial_state(factors).to(dtype)
+    expected = gradients(reference_recurrence, widened(factors), state.double())
+    tolerance = FLOAT64 if dtype == torch.float64 else FLOAT32
+    assert_same(gradients(run, factors, state), expected, tolerance)
 
 
 # The fixtures are plain functions without a state, so sharing them between examples is harmless.
