@@ -24,6 +24,15 @@ class TaskOptions(BaseModel):
     size: int = Field(2048, ge=1, description="Examples a batch.")
 
 
+class OpsOptions(BaseModel):
+    """How the recurrences are timed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repeats: int = Field(7, ge=1, description="Turns of every method; the fastest counts.")
+    threads: int = Field(2, ge=1, description="Threads of a tensor operation.")
+
+
 def tasks(argv: list[str]) -> int:
     """Time the task generators.
 
@@ -40,6 +49,25 @@ def tasks(argv: list[str]) -> int:
 
     table = bench_tasks(seconds=options.seconds, workers=options.workers, size=options.size)
     _publish(table, copy.json, threads=1)
+    return DONE
+
+
+def ops(argv: list[str]) -> int:
+    """Time the recurrences, forward and backward.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+    """
+    description = "Time the recurrences, forward and backward, beside token loops."
+    options, copy = parse("lt2 bench ops", argv, description, options=OpsOptions, copy=JsonCopy)
+    check_file(copy.json, "--json")
+    from lt2theory.bench.ops import bench_ops
+
+    table = bench_ops(repeats=options.repeats, threads=options.threads)
+    _publish(table, copy.json, threads=options.threads)
     return DONE
 
 

@@ -139,9 +139,9 @@ def _read_mapping(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _scalar(text: str) -> str | int | float | bool:
-    """Return the JSON number or boolean that a text spells, else the text itself."""
+    """Return the number or boolean that a text spells, else the text itself."""
     try:
-        value = json.loads(text)
+        value = json.loads(text.lower() if text in ("True", "False") else text)
     except json.JSONDecodeError:
         return text
     return value if isinstance(value, int | float) else text

@@ -20,11 +20,21 @@ def test_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(text.splitlines()) == 1 + len(content["rows"])
 
 
+@pytest.mark.slow
+def test_ops(tmp_path: Path) -> None:
+    out = tmp_path / "ops.json"
+    assert main(["bench", "ops", "--repeats", "1", "--threads", "1", "--json", str(out)]) == 0
+    content = json.loads(out.read_text(encoding="utf-8"))
+    assert content["environment"]["threads"] == 1
+    assert all(row["milliseconds"] > 0 for row in content["rows"])
+
+
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
         ("tasks --workers 0", "--workers: 0 is not allowed (should be greater than or equal to 1)"),
         ("tasks --seconds 0", "--seconds: 0.0 is not allowed (should be greater than 0)"),
+        ("ops --repeats 0", "--repeats: 0 is not allowed (should be greater than or equal to 1)"),
         ("tasks --json no/x.json", "--json: 'no/x.json' cannot be written (no folder no)"),
     ],
 )

@@ -79,10 +79,12 @@ def test_underscores_and_hyphens_are_the_same() -> None:
 
 
 def test_mappings_read_json_scalars() -> None:
-    config, _ = parsed("--knobs", "group=S3", "size=3", "rate=0.5", "dense=true", "text=a=b")
-    expected = {"group": "S3", "size": 3, "rate": 0.5, "dense": True, "text": "a=b"}
+    config, _ = parsed(
+        "--knobs", "group=S3", "size=3", "rate=0.5", "dense=true", "text=a=b", "a=False"
+    )
+    expected = {"group": "S3", "size": 3, "rate": 0.5, "dense": True, "text": "a=b", "a": False}
     assert config.knobs == expected
-    assert [type(value) for value in config.knobs.values()] == [str, int, float, bool, str]
+    assert [type(value) for value in config.knobs.values()] == [str, int, float, bool, str, bool]
 
 
 @pytest.mark.parametrize(
