@@ -71,4 +71,5 @@ class Block(nn.Module):
         if self.ffn is None or self.ffn_norm is None:
             return h
         change = self.ffn(self.ffn_norm(h))
-        return h + (change if self.ffn_post_norm is None else self.ffn_post_norm(change))
+        after: Tensor = change if self.ffn_post_norm is None else self.ffn_post_norm(change)
+        return h + after

@@ -100,11 +100,11 @@ class LoopedModel(nn.Module):
 
     def forward(
         self,
-        tokens: Int[Tensor, "b t"],
+        tokens: Tensor,
         cache: LoopCache | None = None,
         *,
-        lengths: Int[Tensor, "b"] | None = None,
-        documents: Int[Tensor, "b t"] | None = None,
+        lengths: Tensor | None = None,
+        documents: Tensor | None = None,
         last_logits: int | None = None,
     ) -> Float[Tensor, "b n vocab"]:
         """Next-token (or per-token) logits.
@@ -139,10 +139,10 @@ class LoopedModel(nn.Module):
 
     def trace(
         self,
-        tokens: Int[Tensor, "b t"],
+        tokens: Tensor,
         *,
-        lengths: Int[Tensor, "b"] | None = None,
-        documents: Int[Tensor, "b t"] | None = None,
+        lengths: Tensor | None = None,
+        documents: Tensor | None = None,
     ) -> LoopTrace:
         """Run once and keep what happened in every loop.
 

@@ -12,8 +12,8 @@ from lt2theory.models.config import LoopedConfig
 def document_ids(
     tokens: Int[Tensor, "b t"],
     cache: LoopCache | None,
-    lengths: Int[Tensor, "b"] | None,
-    documents: Int[Tensor, "b t"] | None,
+    lengths: Tensor | None,
+    documents: Tensor | None,
 ) -> Int[Tensor, "b t"] | None:
     """One document id a token, whichever way the caller told it.
 
@@ -54,7 +54,7 @@ def document_ids(
     return carried.unsqueeze(1).expand(tokens.shape)
 
 
-def _from_lengths(tokens: Int[Tensor, "b t"], lengths: Int[Tensor, "b"]) -> Int[Tensor, "b t"]:
+def _from_lengths(tokens: Int[Tensor, "b t"], lengths: Tensor) -> Int[Tensor, "b t"]:
     """Document 0 for the last `lengths` tokens of each row, -1 before them."""
     batch, length = tokens.shape
     if lengths.shape != (batch,):

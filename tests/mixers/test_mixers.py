@@ -58,7 +58,9 @@ def test_delta_family_factors(x: Tensor, name: str, conv_width: int, negative: b
     torch.testing.assert_close(factors.v[:, :, 0], z.reshape(2, 9, 3, 6), atol=1e-12, rtol=1e-12)
     beta = (1 + negative) / (1 + torch.exp(-mixer.b_proj(x)))
     torch.testing.assert_close(factors.beta[:, :, 0], beta, atol=1e-12, rtol=1e-12)
-    assert factors.write is None and factors.scale is None and factors.order == "decay_first"
+    assert factors.write is None
+    assert factors.scale is None
+    assert factors.order == "decay_first"
 
 
 def test_decays(x: Tensor) -> None:
@@ -79,7 +81,9 @@ def test_linear_attention_factors(x: Tensor) -> None:
     first, second = mixer.feature_map_k.layer1, mixer.feature_map_k.layer2
     expected = (k @ first.weight.T + first.bias) * (k @ second.weight.T + second.bias)
     torch.testing.assert_close(factors.k[:, :, 0], expected)
-    assert factors.beta is None and factors.log_decay is None and factors.write is None
+    assert factors.beta is None
+    assert factors.log_decay is None
+    assert factors.write is None
 
 
 @pytest.mark.parametrize("name", ["full", "window"])
@@ -93,7 +97,8 @@ def test_softmax_family_inputs(x: Tensor, name: str) -> None:
     angles = torch.arange(9.0).double()[:, None] * 100.0 ** -(torch.arange(2.0).double() / 2)
     turned = pairs * torch.polar(torch.ones_like(angles), angles)[:, None]
     torch.testing.assert_close(inputs.q, torch.cat([turned.real, turned.imag], -1))
-    assert inputs.k.shape == (2, 9, 1, 4) and inputs.v.shape == (2, 9, 1, 6)
+    assert inputs.k.shape == (2, 9, 1, 4)
+    assert inputs.v.shape == (2, 9, 1, 6)
 
 
 def test_output_gates(x: Tensor) -> None:
@@ -116,7 +121,9 @@ def test_convolution_goes_on_and_stops_at_segments(x: Tensor) -> None:
     mixer = make("deltanet")
     whole = mixer.prepare(x, stream(2, 9)).k
     slot = Slot()
-    pieces = [mixer.prepare(x[:, a:b], stream(2, b - a), slot).k for a, b in ((0, 2), (2, 3), (3, 9))]
+    pieces = [
+        mixer.prepare(x[:, a:b], stream(2, b - a), slot).k for a, b in ((0, 2), (2, 3), (3, 9))
+    ]
     torch.testing.assert_close(torch.cat(pieces, 1), whole, atol=1e-12, rtol=1e-12)
     segments = torch.tensor([[0] * 4 + [1] * 5, [-1] * 4 + [0] * 5])
     cut = Stream(torch.zeros_like(segments), segments, segments[:, :0])
