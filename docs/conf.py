@@ -25,6 +25,7 @@ napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = "lt2theory"
+html_show_copyright = False
 
 
 def escape_bars(_: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
