@@ -15,7 +15,7 @@ from tasks import Batch, Task
 
 CONFIDENCE = 0.95
 TOKENS_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 17}
-"""Tokens of a forward pass; on a CPU, larger passes leave the cache and take up to 4 times as long."""
+"""Tokens of a forward pass; on a CPU, larger ones leave the cache and take up to 4 times longer."""
 LOGITS_AT_ONCE = 1 << 26
 """Logits held in memory at a time (256 MiB in float32)."""
 
