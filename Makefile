@@ -61,7 +61,14 @@ wheel: $(STAMP)
 	@rm -rf $(WHEEL)
 	$(BIN)/python -m build --wheel --no-isolation --outdir $(WHEEL) .
 	$(BIN)/python -m pip install --quiet --no-deps --target $(WHEEL)/site $(WHEEL)/*.whl
-	cd $(WHEEL) && PYTHONPATH=site ../../$(BIN)/python -c 'import lt2theory, tasks, proofs_checks, pathlib; here = pathlib.Path("site").resolve(); assert all(here in pathlib.Path(m.__file__).parents for m in (lt2theory, tasks, proofs_checks)), "not imported from the wheel"; print(sorted(tasks.catalogue()))'
+	cd $(WHEEL) && PYTHONPATH=site ../../$(BIN)/python -c 'import importlib, pathlib, pkgutil; \
+	site = pathlib.Path("site").resolve(); \
+	packages = [importlib.import_module(name) for name in ("lt2theory", "tasks", "proofs_checks")]; \
+	found = [m.name for p in packages for m in pkgutil.walk_packages(p.__path__, p.__name__ + ".")]; \
+	modules = packages + [importlib.import_module(name) for name in found if "__main__" not in name]; \
+	stray = [m.__name__ for m in modules if site not in pathlib.Path(m.__file__).parents]; \
+	assert not stray, f"not imported from the wheel: {stray}"; \
+	print(f"{len(modules)} modules imported from the wheel")'
 
 docs: $(STAMP)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
