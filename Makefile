@@ -14,6 +14,7 @@ export OMP_NUM_THREADS ?= 1
 export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
+.NOTPARALLEL:
 .PHONY: demo test check install lint types imports tests slow-tests wheel docs clean
 
 demo: $(STAMP)
