@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lt2theory.ops.chunk_terms import Chunks, ChunkTerms
+from lt2theory.ops.triangular import block_lower
 
 # How far exponents may spread between the first and last step of a bounded block; half of it on
 # either side of the middle leaves a factor of 1e3 to the largest number of the dtype.
@@ -28,22 +29,19 @@ _SPREAD = {torch.float32: 80.0, torch.float64: 700.0}
 
 @dataclass(frozen=True)
 class _Blocks:
-    """All blocks of one size; r rows and c columns (keys).
-
-    The rows of a token are its keys and after them its query; only the query where
-    nothing is erased.
+    """All blocks of one size, m of them, with c steps and t tokens each.
 
     Attributes:
-        rows: `e^{G_i - G_start}` times row i.
+        queries: `e^{G_i - G_start}` times query i.
+        keys: `e^{G_i - G_start}` times key i, or None where nothing is erased.
         columns: `e^{G_end - G_j}` times key j.
         total: `e^{G_end - G_start}`.
-        gram: Products of rows and columns within a block, with the decay between them.
     """
 
-    rows: Float[Tensor, "m r k"]
+    queries: Float[Tensor, "m t k"]
+    keys: Float[Tensor, "m c k"] | None
     columns: Float[Tensor, "m c k"]
     total: Float[Tensor, "m 1 k"]
-    gram: Float[Tensor, "m r c"]
 
 
 def vector_terms(chunks: Chunks, min_log_decay: float = -math.inf) -> ChunkTerms:
@@ -57,8 +55,7 @@ def vector_terms(chunks: Chunks, min_log_decay: float = -math.inf) -> ChunkTerms
     Returns:
         Their terms.
     """
-    num_chunks, num_tokens, width = chunks.q.shape
-    num_factors = chunks.num_factors
+    num_tokens, num_factors = chunks.q.shape[1], chunks.num_factors
     block_tokens = 1
     while (
         block_tokens < num_tokens
@@ -66,74 +63,93 @@ def vector_terms(chunks: Chunks, min_log_decay: float = -math.inf) -> ChunkTerms
     ):
         block_tokens *= 2
     bounded = block_tokens > 1
-    blocks = _bounded_blocks(chunks, block_tokens) if bounded else _token_blocks(chunks)
+    start = _bounded_blocks(chunks, block_tokens) if bounded else _token_blocks(chunks)
+    blocks, query_gram, key_gram = start
+    query_grams, key_grams = [query_gram], [key_gram]
     while block_tokens < num_tokens:
-        blocks = _merge(blocks)
+        blocks, query_gram, key_gram = _merge(blocks)
+        query_grams.append(query_gram)
+        key_grams.append(key_gram)
         block_tokens *= 2
-    rows = blocks.rows.view(num_chunks, num_tokens, -1, width)
-    gram = blocks.gram.view(num_chunks, num_tokens, -1, num_tokens * num_factors)
-    if chunks.beta is None:
-        return ChunkTerms(gram[:, :, 0], rows[:, :, 0], blocks.columns, blocks.total.mT)
-    key_rows, query_rows = rows.split([num_factors, 1], 2)
-    key_gram, query_gram = gram.split([num_factors, 1], 2)
+    erased = [gram for gram in key_grams if gram is not None]
     return ChunkTerms(
-        query_gram=query_gram.squeeze(2),
-        queries_in=query_rows.squeeze(2),
+        query_gram=block_lower(query_grams),
+        queries_in=blocks.queries,
         keys_out=blocks.columns,
         total=blocks.total.mT,
-        key_gram=key_gram.flatten(1, 2),
-        keys_in=key_rows.flatten(1, 2),
+        key_gram=block_lower(erased) if erased else None,
+        keys_in=blocks.keys,
     )
 
 
-def _token_blocks(chunks: Chunks) -> _Blocks:
-    """Blocks of one token."""
+def _token_blocks(chunks: Chunks) -> tuple[_Blocks, Tensor, Tensor | None]:
+    """Blocks of one token, and the products within them."""
     assert chunks.log_decay is not None
     num_factors, width = chunks.num_factors, chunks.q.shape[-1]
     q = chunks.q.reshape(-1, 1, width)
     k = chunks.k.reshape(-1, num_factors, width)
     log_decay = chunks.log_decay.reshape(-1, num_factors, width)
-    rows = q if chunks.beta is None else torch.cat([k, q], 1)
+    erases = chunks.beta is not None
     if num_factors == 1:
         alpha = log_decay.exp()
         gram = (q * k).sum(-1, keepdim=True)
-        if chunks.beta is not None:
-            gram = torch.cat([torch.zeros_like(gram), gram], 1)
-        return _Blocks(rows * alpha, k, alpha, gram)
+        blocks = _Blocks(q * alpha, k * alpha if erases else None, k, alpha)
+        return blocks, gram, torch.zeros_like(gram) if erases else None
     between = _masked_decay(log_decay)
     from_start = log_decay.cumsum(1).exp()
     total = from_start[:, -1:]
-    # The query reads after the last factor, so it shares that factor's decay.
-    if chunks.beta is None:
-        row_decay, from_start = between[:, -1:], total
-    else:
-        row_decay = torch.cat([between, between[:, -1:]], 1)
-        from_start = torch.cat([from_start, total], 1)
-    gram = (rows[:, :, None] * row_decay * k[:, None]).sum(-1)
-    return _Blocks(rows * from_start, between[:, -1] * k, total, gram)
+    decayed = between * k[:, None]
+    blocks = _Blocks(q * total, k * from_start if erases else None, decayed[:, -1], total)
+    key_gram = (k[:, :, None] * decayed).sum(-1) if erases else None
+    return blocks, q @ decayed[:, -1].mT, key_gram
 
 
-def _bounded_blocks(chunks: Chunks, num_tokens: int) -> _Blocks:
-    """Blocks of several tokens, of which the sum of all log decays is bounded."""
+def _bounded_blocks(chunks: Chunks, num_tokens: int) -> tuple[_Blocks, Tensor, Tensor | None]:
+    """Blocks of several tokens whose log decays have a bounded sum, and the products in them."""
     assert chunks.log_decay is not None
     num_factors, width = chunks.num_factors, chunks.q.shape[-1]
     size = num_tokens * num_factors
+    q = chunks.q.reshape(-1, num_tokens, width)
     k = chunks.k.reshape(-1, size, width)
     summed = chunks.log_decay.reshape(-1, size, width).cumsum(1)
     middle, end = summed[:, size // 2, None], summed[:, -1:]
-    rows = chunks.q.reshape(-1, num_tokens, 1, width)
-    row_sums = summed.unflatten(1, (num_tokens, num_factors))
-    row_steps = torch.arange(size, device=k.device).view(num_tokens, num_factors)
+    late, early = (summed - middle).exp(), (middle - summed).exp()
+    from_start = summed.exp()
+    last = slice(num_factors - 1, None, num_factors)
+    causal = torch.ones(size, size, dtype=k.dtype, device=k.device).tril()
+    columns = (k * early).mT
+    query_gram = ((q * late[:, last]) @ columns) * causal[last]
+    columns_out = k * (end - summed).exp()
+    queries = q * from_start[:, last]
     if chunks.beta is None:
-        row_sums, row_steps = row_sums[:, :, -1:], row_steps[:, -1:]
-    else:
-        rows = torch.cat([k.unflatten(1, (num_tokens, num_factors)), rows], 2)
-        row_sums = torch.cat([row_sums, row_sums[:, :, -1:]], 2)
-        row_steps = torch.cat([row_steps, row_steps[:, -1:]], 1)
-    rows, row_sums = rows.flatten(1, 2), row_sums.flatten(1, 2)
-    causal = row_steps.flatten()[:, None] >= torch.arange(size, device=k.device)
-    gram = (rows * (row_sums - middle).exp()) @ (k * (middle - summed).exp()).mT
-    return _Blocks(rows * row_sums.exp(), k * (end - summed).exp(), end.exp(), gram * causal)
+        return _Blocks(queries, None, columns_out, end.exp()), query_gram, None
+    key_gram = ((k * late) @ columns) * causal
+    return _Blocks(queries, k * from_start, columns_out, end.exp()), query_gram, key_gram
+
+
+def _merge(blocks: _Blocks) -> tuple[_Blocks, Tensor, Tensor | None]:
+    """Blocks of twice the size, and the products of their second halves with their first."""
+    first_total, second_total = _halves(blocks.total)
+    first_columns, second_columns = _halves(blocks.columns)
+    first_queries, second_queries = _halves(blocks.queries)
+    keys, key_gram = None, None
+    if blocks.keys is not None:
+        first_keys, second_keys = _halves(blocks.keys)
+        key_gram = second_keys @ first_columns.mT
+        keys = torch.cat([first_keys, second_keys * first_total], 1)
+    merged = _Blocks(
+        queries=torch.cat([first_queries, second_queries * first_total], 1),
+        keys=keys,
+        columns=torch.cat([first_columns * second_total, second_columns], 1),
+        total=first_total * second_total,
+    )
+    return merged, second_queries @ first_columns.mT, key_gram
+
+
+def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The first and the second of every pair of blocks."""
+    first, second = x.view(-1, 2, *x.shape[1:]).unbind(1)
+    return first, second
 
 
 def _masked_decay(log_decay: Float[Tensor, "m f k"]) -> Float[Tensor, "m f f k"]:
@@ -143,20 +159,3 @@ def _masked_decay(log_decay: Float[Tensor, "m f k"]) -> Float[Tensor, "m f f k"]
     future = torch.full_like(ones, -torch.inf).triu(1)
     after = log_decay[:, :, None] * ones.tril(-1)[..., None]
     return (after.cumsum(1) + future[..., None]).exp()
-
-
-def _merge(blocks: _Blocks) -> _Blocks:
-    """Blocks of twice the size."""
-    first_rows, second_rows = blocks.rows.unflatten(0, (-1, 2)).unbind(1)
-    first_columns, second_columns = blocks.columns.unflatten(0, (-1, 2)).unbind(1)
-    first_total, second_total = blocks.total.unflatten(0, (-1, 2)).unbind(1)
-    first_gram, second_gram = blocks.gram.unflatten(0, (-1, 2)).unbind(1)
-    across = second_rows @ first_columns.mT
-    upper = torch.cat([first_gram, torch.zeros_like(first_gram)], -1)
-    lower = torch.cat([across, second_gram], -1)
-    return _Blocks(
-        rows=torch.cat([first_rows, second_rows * first_total], 1),
-        columns=torch.cat([first_columns * second_total, second_columns], 1),
-        total=first_total * second_total,
-        gram=torch.cat([upper, lower], 1),
-    )

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lt2theory.ops.triangular import unit_lower_inverse
+from lt2theory.ops.triangular import block_lower, unit_lower_inverse
 
 
 def strict_lower(count: int, size: int, seed: int = 0) -> torch.Tensor:
@@ -46,3 +46,36 @@ def test_under_vmap():
     strict = torch.stack([strict_lower(2, 6, seed) for seed in range(3)])
     expected = torch.stack([unit_lower_inverse(x) for x in strict])
     torch.testing.assert_close(torch.func.vmap(unit_lower_inverse)(strict), expected)
+
+
+def lower_parts(requires_grad: bool = False) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((8, 2, 3), (4, 2, 3), (2, 4, 6))
+    return [
+        torch.randn(s, generator=generator, dtype=torch.float64).requires_grad_(requires_grad)
+        for s in shapes
+    ]
+
+
+def test_blocks_stand_in_their_places():
+    diagonal, quarter, half = lower_parts()
+    expected = torch.zeros(2, 8, 12, dtype=torch.float64)
+    for n in range(2):
+        for i in range(4):
+            expected[n, 2 * i : 2 * i + 2, 3 * i : 3 * i + 3] = diagonal[4 * n + i]
+        for i in range(2):
+            expected[n, 4 * i + 2 : 4 * i + 4, 6 * i : 6 * i + 3] = quarter[2 * n + i]
+        expected[n, 4:, :6] = half[n]
+    assert torch.equal(block_lower([diagonal, quarter, half]), expected)
+    assert block_lower([half]) is half
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_derivatives_of_blocks():
+    parts = lower_parts(requires_grad=True)
+
+    def squared(*given):
+        return block_lower(given).square()
+
+    assert torch.autograd.gradcheck(squared, parts, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(squared, parts)
