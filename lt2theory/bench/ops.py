@@ -62,12 +62,13 @@ def token_loop(factors: Factors) -> Float[Tensor, "b t h v"]:
         The outputs.
     """
     q = factors.q * factors.q.shape[-1] ** -0.5
+    alphas = None if factors.log_decay is None else factors.log_decay.exp()
     state = q.new_zeros(*q.shape[:1], *q.shape[2:], factors.v.shape[-1])
     output = torch.zeros_like(factors.v[:, :, 0])
     for t, f in itertools.product(range(q.shape[1]), range(factors.num_factors)):
         key, value = factors.k[:, t, f], factors.v[:, t, f]
-        if factors.log_decay is not None:
-            alpha = factors.log_decay[:, t, f].exp()
+        if alphas is not None:
+            alpha = alphas[:, t, f]
             state = state * alpha.view(*alpha.shape[:2], -1, 1)
         if factors.beta is not None:
             read = (key[..., None] * state).sum(-2)
