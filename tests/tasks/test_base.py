@@ -50,7 +50,7 @@ GOLDEN = {
     "pointer_swaps-dense": (1, "298d7f9b9c05d1c6"),
     "mqar": (1, "a0983fd9eef65fe6"),
     "mqar-True": (1, "5de7b4672c3c82d1"),
-    "distance_probe": (1, "73a76ba3a86dcd97"),
+    "distance_probe": (1, "1afdf450365772ad"),
     "state_based_recall": (1, "62b5a7c0f7a1ff30"),
     "state_based_recall-dense-indexed": (1, "ee77998ae6ad27ff"),
     "state_based_recall-all_pointers": (1, "e5268c8d1c73f941"),

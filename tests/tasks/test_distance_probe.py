@@ -14,18 +14,30 @@ def marked_bit(names, prefix):
     return int(marked[1])
 
 
+@pytest.mark.parametrize("symbols", [2, 9])
 @pytest.mark.parametrize("distance", [1, 7, 16, 200])
-def test_labels_equal_the_marked_bit_at_every_stage(distance):
-    task = tasks.create("distance_probe", distance=distance)
-    for stage in (distance + 1, distance + 4, *task.stages):
+def test_labels_equal_the_marked_bit_at_every_stage(distance, symbols):
+    task = tasks.create("distance_probe", distance=distance, symbols=symbols)
+    for stage in (max(distance + 1, 5), distance + 4, *task.stages):
         inputs, targets, mask = task.batch(stage=stage, size=2)
         for row, labels in zip(inputs, targets, strict=True):
             expected = [marked_bit(task.token_names, row[: t + 1]) for t in range(stage)]
             assert labels.tolist() == expected
-            marks = np.flatnonzero((row == 2) | (row == 3))
+            marks = np.flatnonzero((row == symbols) | (row == symbols + 1))
             assert marks.tolist() == [stage - 1 - distance]
-            assert row[-1] == 4
+            assert row[-1] == symbols + 2
         np.testing.assert_array_equal(mask, targets >= 0)
+
+
+def test_without_a_distance_the_first_token_is_marked():
+    task = tasks.create("distance_probe", distance=None, symbols=8)
+    for stage in (2, 8, 9, *task.stages):
+        if stage > 2:
+            inputs, targets, _ = task.batch(stage=stage, size=5)
+            assert ((inputs[:, 0] == 8) | (inputs[:, 0] == 9)).all()
+            assert (targets[:, -1] == inputs[:, 0] - 8).all()
+            assert (inputs[:, 1:-1] < 8).all()
+        assert task.instance_count(stage) == 2 * 8 ** (stage - 2)
 
 
 def test_filler_says_nothing_about_the_answer():
@@ -58,3 +70,5 @@ def test_a_sequence_shorter_than_the_distance_is_refused():
         task.batch(stage=40, size=1)
     with pytest.raises(ValueError, match="distance: 0 is not allowed"):
         tasks.create("distance_probe", distance=0)
+    with pytest.raises(ValueError, match="symbols: 1 is not allowed"):
+        tasks.create("distance_probe", symbols=1)
