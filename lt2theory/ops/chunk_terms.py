@@ -18,10 +18,9 @@ class Chunks:
     Attributes:
         q: Queries `[n t k]`.
         k: Keys `[n c k]`.
-        v: Values `[n c v]`, multiplied by the write strength where it is not beta.
+        v: Values `[n c v]`, multiplied by the write strength.
         log_decay: Log decay `[n c]`, `[n c k]` or None.
-        beta: Erase strength `[n c]` or None.
-        writes_beta: Whether beta is the write strength too.
+        erasers: Keys multiplied by minus the erase strength `[n c k]`, or None.
         batch: Sequences; n runs over chunks, sequences and heads, heads fastest.
         heads: Heads.
     """
@@ -30,8 +29,7 @@ class Chunks:
     k: Float[Tensor, "n c k"]
     v: Float[Tensor, "n c v"]
     log_decay: Float[Tensor, "n c"] | Float[Tensor, "n c k"] | None
-    beta: Float[Tensor, "n c"] | None
-    writes_beta: bool
+    erasers: Float[Tensor, "n c k"] | None
     batch: int
     heads: int
 
@@ -43,27 +41,25 @@ class Chunks:
 
 @dataclass(frozen=True)
 class ChunkTerms:
-    """Products of keys and queries with the decay between them.
+    """Products of queries, erasers and keys with the decay between them.
 
     Attributes:
         query_gram: `q_i . e^{G_i - G_j} k_j` `[n t c]`, zero where j comes after token i.
         queries_in: `e^{G_i} q_i` `[n t k]`: how token i reads the state before the chunk.
         keys_out: `e^{G_end - G_j} k_j` `[n c k]`: how step j writes the state after the chunk.
         total: `e^{G_end}` `[n 1 1]` or `[n k 1]`, or None for no decay.
-        key_gram: `k_i . e^{G_i - G_j} k_j` `[n c c]`, meaningful below the diagonal: how step i
-            reads what step j wrote. None where nothing is erased.
-        keys_in: How step i reads the state before the chunk, `e^{G_i} k_i` `[n c k]` once
-            multiplied by `keys_in_decay`. None where nothing is erased.
-        keys_in_decay: What is still to be multiplied into `keys_in` `[n c]`, or None.
+        eraser_gram: `e_i . e^{G_i - G_j} k_j` `[n c c]` for erasers e, meaningful below the
+            diagonal: what step i takes off the write of step j. None where nothing is erased.
+        erasers_in: `e^{G_i} e_i` `[n c k]`: what step i takes off the state before the chunk.
+            None where nothing is erased.
     """
 
     query_gram: Float[Tensor, "n t c"]
     queries_in: Float[Tensor, "n t k"]
     keys_out: Float[Tensor, "n c k"]
     total: Float[Tensor, "n 1 1"] | Float[Tensor, "n k 1"] | None
-    key_gram: Float[Tensor, "n c c"] | None = None
-    keys_in: Float[Tensor, "n c k"] | None = None
-    keys_in_decay: Float[Tensor, "n c"] | None = None
+    eraser_gram: Float[Tensor, "n c c"] | None = None
+    erasers_in: Float[Tensor, "n c k"] | None = None
 
 
 def undecayed_terms(chunks: Chunks) -> ChunkTerms:
@@ -75,15 +71,14 @@ def undecayed_terms(chunks: Chunks) -> ChunkTerms:
     Returns:
         Their terms.
     """
-    q, k = chunks.q, chunks.k
+    q, k, erasers = chunks.q, chunks.k, chunks.erasers
     size, num_factors = k.shape[1], chunks.num_factors
     causal = torch.ones(size, size, dtype=k.dtype, device=k.device).tril()
-    erases = chunks.beta is not None
     return ChunkTerms(
         query_gram=(q @ k.mT) * causal[num_factors - 1 :: num_factors],
         queries_in=q,
         keys_out=k,
         total=None,
-        key_gram=k @ k.mT if erases else None,
-        keys_in=k if erases else None,
+        eraser_gram=None if erasers is None else erasers @ k.mT,
+        erasers_in=erasers,
     )

@@ -126,20 +126,24 @@ def _choose_chunk(factors: Factors) -> int:
 
 def _cut(factors: Factors, tokens: int, dtype: torch.dtype) -> Chunks:
     """Cut the inputs into chunks of whole tokens, padding the last with steps that do nothing."""
+    write = factors.beta if factors.write is None else factors.write
     v = factors.v.to(dtype)
-    if factors.write is not None:
-        v = v * factors.write.to(dtype).unsqueeze(-1)
+    if write is not None:
+        v = v * write.to(dtype).unsqueeze(-1)
     log_decay = factors.log_decay
     if log_decay is not None:
         # exp is 0 beyond this in float64 too, and sums stay finite where alpha is exactly 0.
         log_decay = _cut_steps(log_decay.clamp(min=-1000.0), tokens, dtype)
+    k = _cut_steps(factors.k, tokens, dtype)
+    erasers = None
+    if factors.beta is not None:
+        erasers = k * -_cut_steps(factors.beta, tokens, dtype).unsqueeze(-1)
     return Chunks(
         q=_cut_steps(factors.q.unsqueeze(2), tokens, dtype),
-        k=_cut_steps(factors.k, tokens, dtype),
+        k=k,
         v=_cut_steps(v, tokens, dtype),
         log_decay=log_decay,
-        beta=None if factors.beta is None else _cut_steps(factors.beta, tokens, dtype),
-        writes_beta=factors.beta is not None and factors.write is None,
+        erasers=erasers,
         batch=factors.q.shape[0],
         heads=factors.q.shape[2],
     )
@@ -193,13 +197,10 @@ def _pass_states(
 
 def _solve(chunks: Chunks, terms: ChunkTerms) -> tuple[Tensor, Tensor | None]:
     """What every step writes if the chunk starts from zero, and what a state adds to that."""
-    if terms.key_gram is None or terms.keys_in is None or chunks.beta is None:
+    if terms.eraser_gram is None or terms.erasers_in is None:
         return chunks.v, None
-    minus_beta = -chunks.beta
-    inverse = unit_lower_inverse(terms.key_gram * minus_beta.unsqueeze(-1))
-    pushing = inverse * chunks.beta.unsqueeze(1) if chunks.writes_beta else inverse
-    erase = minus_beta if terms.keys_in_decay is None else minus_beta * terms.keys_in_decay
-    return pushing @ chunks.v, (inverse * erase.unsqueeze(1)) @ terms.keys_in
+    inverse = unit_lower_inverse(terms.eraser_gram)
+    return inverse @ chunks.v, inverse @ terms.erasers_in
 
 
 def _per_chunk(x: Tensor | None, streams: int) -> Iterable[Tensor | None]:

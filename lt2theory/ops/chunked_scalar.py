@@ -21,25 +21,24 @@ def scalar_terms(chunks: Chunks) -> ChunkTerms:
     Returns:
         Their terms.
     """
-    q, k, log_decay = chunks.q, chunks.k, chunks.log_decay
+    q, k, erasers, log_decay = chunks.q, chunks.k, chunks.erasers, chunks.log_decay
     assert log_decay is not None
     num_factors = chunks.num_factors
     summed = log_decay.double().cumsum(1)
     between = _masked_decay(summed, k.dtype)
-    from_start = summed.to(k.dtype).exp()
+    from_start = summed.to(k.dtype).exp().unsqueeze(-1)
+    to_end = (summed[:, -1:] - summed).to(k.dtype).exp().unsqueeze(-1)
     token_between, token_from_start = between, from_start
     if num_factors > 1:
         last = slice(num_factors - 1, None, num_factors)
         token_between, token_from_start = between[:, last], from_start[:, last]
-    erases = chunks.beta is not None
     return ChunkTerms(
         query_gram=(q @ k.mT) * token_between,
-        queries_in=q * token_from_start.unsqueeze(-1),
-        keys_out=k * between[:, -1].unsqueeze(-1),
-        total=from_start[:, -1, None, None],
-        key_gram=(k @ k.mT) * between if erases else None,
-        keys_in=k if erases else None,
-        keys_in_decay=from_start if erases else None,
+        queries_in=q * token_from_start,
+        keys_out=k * to_end,
+        total=from_start[:, -1:],
+        eraser_gram=None if erasers is None else (erasers @ k.mT) * between,
+        erasers_in=None if erasers is None else erasers * from_start,
     )
 
 

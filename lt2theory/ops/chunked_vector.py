@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from lt2theory.ops.chunk_terms import Chunks, ChunkTerms
 from lt2theory.ops.triangular import block_lower
@@ -33,13 +34,13 @@ class _Blocks:
 
     Attributes:
         queries: `e^{G_i - G_start}` times query i.
-        keys: `e^{G_i - G_start}` times key i, or None where nothing is erased.
+        erasers: `e^{G_i - G_start}` times eraser i, or None where nothing is erased.
         columns: `e^{G_end - G_j}` times key j.
         total: `e^{G_end - G_start}`.
     """
 
     queries: Float[Tensor, "m t k"]
-    keys: Float[Tensor, "m c k"] | None
+    erasers: Float[Tensor, "m c k"] | None
     columns: Float[Tensor, "m c k"]
     total: Float[Tensor, "m 1 k"]
 
@@ -64,44 +65,48 @@ def vector_terms(chunks: Chunks, min_log_decay: float = -math.inf) -> ChunkTerms
         block_tokens *= 2
     bounded = block_tokens > 1
     start = _bounded_blocks(chunks, block_tokens) if bounded else _token_blocks(chunks)
-    blocks, query_gram, key_gram = start
-    query_grams, key_grams = [query_gram], [key_gram]
+    blocks, query_gram, eraser_gram = start
+    query_grams, eraser_grams = [query_gram], [eraser_gram]
     while block_tokens < num_tokens:
-        blocks, query_gram, key_gram = _merge(blocks)
+        blocks, query_gram, eraser_gram = _merge(blocks)
         query_grams.append(query_gram)
-        key_grams.append(key_gram)
+        eraser_grams.append(eraser_gram)
         block_tokens *= 2
-    erased = [gram for gram in key_grams if gram is not None]
+    erased = [gram for gram in eraser_grams if gram is not None]
     return ChunkTerms(
         query_gram=block_lower(query_grams),
         queries_in=blocks.queries,
         keys_out=blocks.columns,
         total=blocks.total.mT,
-        key_gram=block_lower(erased) if erased else None,
-        keys_in=blocks.keys,
+        eraser_gram=block_lower(erased) if erased else None,
+        erasers_in=blocks.erasers,
     )
 
 
 def _token_blocks(chunks: Chunks) -> tuple[_Blocks, Tensor, Tensor | None]:
-    """Blocks of one token, and the products within them."""
+    """Blocks of one token, and the products within them, one factor at a time."""
     assert chunks.log_decay is not None
     num_factors, width = chunks.num_factors, chunks.q.shape[-1]
     q = chunks.q.reshape(-1, 1, width)
-    k = chunks.k.reshape(-1, num_factors, width)
-    log_decay = chunks.log_decay.reshape(-1, num_factors, width)
-    erases = chunks.beta is not None
-    if num_factors == 1:
-        alpha = log_decay.exp()
-        gram = (q * k).sum(-1, keepdim=True)
-        blocks = _Blocks(q * alpha, k * alpha if erases else None, k, alpha)
-        return blocks, gram, torch.zeros_like(gram) if erases else None
-    between = _masked_decay(log_decay)
-    from_start = log_decay.cumsum(1).exp()
-    total = from_start[:, -1:]
-    decayed = between * k[:, None]
-    blocks = _Blocks(q * total, k * from_start if erases else None, decayed[:, -1], total)
-    key_gram = (k[:, :, None] * decayed).sum(-1) if erases else None
-    return blocks, q @ decayed[:, -1].mT, key_gram
+    keys = chunks.k.reshape(-1, num_factors, width).split(1, 1)
+    alphas = chunks.log_decay.exp().reshape(-1, num_factors, width).split(1, 1)
+    erasers = None
+    if chunks.erasers is not None:
+        erasers = chunks.erasers.reshape(-1, num_factors, width).split(1, 1)
+    columns, from_start = keys[0], [alphas[0]]
+    rows = [q.new_zeros(len(q), num_factors)]
+    for f in range(1, num_factors):
+        columns = columns * alphas[f]
+        from_start.append(from_start[-1] * alphas[f])
+        if erasers is not None:
+            rows.append(F.pad((erasers[f] * columns).sum(-1), (0, num_factors - f)))
+        columns = torch.cat([columns, keys[f]], 1)
+    query_gram = (q * columns).sum(-1).unsqueeze(1)
+    queries, total = q * from_start[-1], from_start[-1]
+    if erasers is None:
+        return _Blocks(queries, None, columns, total), query_gram, None
+    decayed = torch.cat([e * a for e, a in zip(erasers, from_start, strict=True)], 1)
+    return _Blocks(queries, decayed, columns, total), query_gram, torch.stack(rows, 1)
 
 
 def _bounded_blocks(chunks: Chunks, num_tokens: int) -> tuple[_Blocks, Tensor, Tensor | None]:
@@ -121,10 +126,12 @@ def _bounded_blocks(chunks: Chunks, num_tokens: int) -> tuple[_Blocks, Tensor, T
     query_gram = ((q * late[:, last]) @ columns) * causal[last]
     columns_out = k * (end - summed).exp()
     queries = q * from_start[:, last]
-    if chunks.beta is None:
+    if chunks.erasers is None:
         return _Blocks(queries, None, columns_out, end.exp()), query_gram, None
-    key_gram = ((k * late) @ columns) * causal
-    return _Blocks(queries, k * from_start, columns_out, end.exp()), query_gram, key_gram
+    erasers = chunks.erasers.reshape(k.shape)
+    eraser_gram = ((erasers * late) @ columns) * causal
+    blocks = _Blocks(queries, erasers * from_start, columns_out, end.exp())
+    return blocks, query_gram, eraser_gram
 
 
 def _merge(blocks: _Blocks) -> tuple[_Blocks, Tensor, Tensor | None]:
@@ -132,30 +139,21 @@ def _merge(blocks: _Blocks) -> tuple[_Blocks, Tensor, Tensor | None]:
     first_total, second_total = _halves(blocks.total)
     first_columns, second_columns = _halves(blocks.columns)
     first_queries, second_queries = _halves(blocks.queries)
-    keys, key_gram = None, None
-    if blocks.keys is not None:
-        first_keys, second_keys = _halves(blocks.keys)
-        key_gram = second_keys @ first_columns.mT
-        keys = torch.cat([first_keys, second_keys * first_total], 1)
+    erasers, eraser_gram = None, None
+    if blocks.erasers is not None:
+        first_erasers, second_erasers = _halves(blocks.erasers)
+        eraser_gram = second_erasers @ first_columns.mT
+        erasers = torch.cat([first_erasers, second_erasers * first_total], 1)
     merged = _Blocks(
         queries=torch.cat([first_queries, second_queries * first_total], 1),
-        keys=keys,
+        erasers=erasers,
         columns=torch.cat([first_columns * second_total, second_columns], 1),
         total=first_total * second_total,
     )
-    return merged, second_queries @ first_columns.mT, key_gram
+    return merged, second_queries @ first_columns.mT, eraser_gram
 
 
 def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
     """The first and the second of every pair of blocks."""
     first, second = x.view(-1, 2, *x.shape[1:]).unbind(1)
     return first, second
-
-
-def _masked_decay(log_decay: Float[Tensor, "m f k"]) -> Float[Tensor, "m f f k"]:
-    """`exp(G_i - G_j)` a channel for j at most i, zero elsewhere, without a difference of sums."""
-    num_factors = log_decay.shape[1]
-    ones = torch.ones(num_factors, num_factors, dtype=log_decay.dtype, device=log_decay.device)
-    future = torch.full_like(ones, -torch.inf).triu(1)
-    after = log_decay[:, :, None] * ones.tril(-1)[..., None]
-    return (after.cumsum(1) + future[..., None]).exp()
