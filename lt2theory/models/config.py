@@ -72,8 +72,11 @@ class LoopedConfig(BaseModel):
     rope_base: float = Field(10000.0, gt=0, description="Base of the rotary wavelengths.")
     tie_embeddings: bool = Field(False, description="Share the embedding with the head.")
     norm_eps: float = Field(1e-5, gt=0, description="Epsilon of every normalisation.")
-    init_std: float | None = Field(
-        None, gt=0, description="Deviation of the projections at the start; default width^-0.5."
+    init_std: float = Field(
+        0.02,
+        gt=0,
+        description="Deviation of the projections at the start. LT2's width^-0.5 is about this at "
+        "full scale; at toy widths it is several times larger and learns state tracking later.",
     )
     embedding_std: float = Field(1.0, gt=0, description="Deviation of the embeddings at the start.")
     backend: str = Field("auto", description="Backend of the ops; 'auto' chooses and can explain.")

@@ -64,7 +64,7 @@ class LoopedModel(nn.Module):
 
     def _initialise(self, generator: torch.Generator) -> None:
         """Draw every matrix from a cut normal; mixers set their own gates."""
-        std = self.config.init_std or self.config.width**-0.5
+        std = self.config.init_std
         for block in self.blocks:
             assert isinstance(block, Block)
             block.mixer.initialise(generator, std)
