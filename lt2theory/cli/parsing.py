@@ -17,6 +17,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from lt2theory.cli.errors import UsageError, fields, refuse
 
 REGISTRY = ConstructorRegistry()
+PYTHON_CONSTANTS = {"True": True, "False": False, "None": None}
 
 
 def parse(prog: str, argv: Sequence[str], description: str, **parts: Any) -> tuple[Any, ...]:
@@ -138,13 +139,15 @@ def _read_mapping(words: Sequence[str]) -> dict[str, Any]:
     return mapping
 
 
-def _scalar(text: str) -> str | int | float | bool:
-    """Return the number or boolean that a text spells, else the text itself."""
+def _scalar(text: str) -> str | int | float | bool | None:
+    """Return the number, boolean or None that a text spells, else the text itself."""
+    if text in PYTHON_CONSTANTS:
+        return PYTHON_CONSTANTS[text]
     try:
-        value = json.loads(text.lower() if text in ("True", "False") else text)
+        value = json.loads(text)
     except json.JSONDecodeError:
         return text
-    return value if isinstance(value, int | float) else text
+    return value if value is None or isinstance(value, int | float) else text
 
 
 def _show(value: object) -> str:
