@@ -24,7 +24,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     model: Model = Field(Model(), description="The model.")
-    knobs: dict[str, str | int | float | bool] = Field({"group": "S5"}, description="Knobs.")
+    knobs: dict[str, str | int | float | bool | None] = Field({"group": "S5"}, description="Knobs.")
     stages: tuple[int, ...] = Field((1, 2), description="Stages.")
     pass_mark: float = Field(0.9, gt=0, le=1, description="Pass mark.")
 
@@ -79,12 +79,12 @@ def test_underscores_and_hyphens_are_the_same() -> None:
 
 
 def test_mappings_read_json_scalars() -> None:
-    config, _ = parsed(
-        "--knobs", "group=S3", "size=3", "rate=0.5", "dense=true", "text=a=b", "a=False"
-    )
+    words = "group=S3 size=3 rate=0.5 dense=true text=a=b a=False b=None c=null"
+    config, _ = parsed("--knobs", *words.split())
     expected = {"group": "S3", "size": 3, "rate": 0.5, "dense": True, "text": "a=b", "a": False}
-    assert config.knobs == expected
-    assert [type(value) for value in config.knobs.values()] == [str, int, float, bool, str, bool]
+    assert config.knobs == {**expected, "b": None, "c": None}
+    types = [str, int, float, bool, str, bool, type(None), type(None)]
+    assert [type(value) for value in config.knobs.values()] == types
 
 
 @pytest.mark.parametrize(
