@@ -50,6 +50,12 @@ class Factors:
         """These factors preceded, at every token, by those of `earlier`; the query is ours.
 
         This is the whole of the `accumulate` semantics (docs/architecture.md).
+
+        Args:
+            earlier: Factors of the same mixer in earlier loops, or None before the first.
+
+        Returns:
+            The joined factors.
         """
         if earlier is None:
             return self
@@ -84,7 +90,7 @@ class AttentionInputs:
 
 def _join(earlier: Tensor | None, later: Tensor | None) -> Tensor | None:
     """Concatenate along the factor axis; both come from one mixer, so both exist or neither."""
+    assert (earlier is None) == (later is None), "factors of different mixers cannot be joined"
     if earlier is None or later is None:
-        assert earlier is None and later is None, "factors of two different mixers cannot be joined"
         return None
     return torch.cat([earlier, later], 2)

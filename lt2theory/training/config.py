@@ -19,7 +19,7 @@ class TaskConfig(_Frozen):
     """Which task, with which knobs."""
 
     name: str = Field(description="Name of the task; 'lt2 tasks list' lists them.")
-    knobs: dict[str, bool | int | float | str] = Field(
+    knobs: dict[str, bool | int | float | str | None] = Field(
         default_factory=dict,
         description="Options of the task, such as group S3; 'lt2 tasks show NAME' lists them.",
     )
