@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Int
@@ -10,7 +9,6 @@ from torch import Tensor
 
 import tasks
 from lt2theory.analysis import Influence, loop_transitions, measured_influence
-from lt2theory.models import LoopedModel
 from lt2theory.training import load_model
 
 INSTANCES = 64
@@ -62,23 +60,6 @@ def last_token_influence(folder: Path, stage: int) -> Influence:
     return measured_influence(model, tokens, tokens.shape[1] - 1, read_out=model.read_out)
 
 
-def untrained_influence(folder: Path, stage: int) -> Influence:
-    """The same for the model as it was before training, drawn again from its seed.
-
-    Args:
-        folder: The run.
-        stage: Length of the inputs.
-
-    Returns:
-        The influence.
-    """
-    _, config = load_model(folder)
-    generator = torch.Generator().manual_seed(config.seed)
-    model = LoopedModel(config.model, generator=generator).double()
-    tokens = held_out_tokens(config.task.create(), stage)
-    return measured_influence(model, tokens, tokens.shape[1] - 1, read_out=model.read_out)
-
-
 def median_by_loops(ranks: pd.DataFrame, column: str) -> dict[int, float]:
     """Median of a rank over tokens and heads, for every number of loops.
 
@@ -90,4 +71,4 @@ def median_by_loops(ranks: pd.DataFrame, column: str) -> dict[int, float]:
         Loops -> median.
     """
     groups = ranks.groupby("num_loops")[column].median()
-    return {int(loops): float(np.float64(value)) for loops, value in groups.items()}  # type: ignore[call-overload]
+    return {int(str(loops)): float(value) for loops, value in groups.items()}

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pandas as pd
-
 from lt2theory.experiments.question import (
     Answer,
     Evidence,
@@ -14,10 +12,9 @@ from lt2theory.experiments.question import (
     verdict,
 )
 from lt2theory.experiments.recipes import parity
-from lt2theory.report import PredictionRow, ReportFigure, Section, seed_summary
-from lt2theory.report.figures import length_generalisation
+from lt2theory.report import PredictionRow, seed_summary
 from lt2theory.report.study_report import problem_section
-from lt2theory.report.views import accuracies, floors, outcomes
+from lt2theory.report.views import accuracies, outcomes
 
 SEEDS = 3
 FLOOR = 0.5
@@ -73,24 +70,7 @@ def answer(evidence: Evidence) -> Answer:
         verdict=verdict(agrees=few == 0 and many == seeds and at_floor and above),
     )
     section = problem_section("Parity", evidence.table, evidence.looks, card=evidence.card)
-    return Answer((_explained(section, row, evidence, means),), (row,))
-
-
-def _explained(
-    section: Section, row: PredictionRow, evidence: Evidence, means: pd.DataFrame
-) -> Section:
-    drawing = length_generalisation(
-        means.rename(columns={"stage": "length"}),
-        floors=floors(evidence.table).rename(columns={"stage": "length"}),
-        training_length=32,
-        styles=evidence.looks,
-    )
-    figure = ReportFigure(
-        drawing,
-        f"Accuracy of the last answer against length; mean over {SEEDS} seeds with t intervals.",
-        f"Accuracy against length. {row.happened}",
-    )
-    return replace(
+    section = replace(
         section,
         title="Parity: does tracking need negative eigenvalues?",
         question=(
@@ -102,5 +82,5 @@ def _explained(
         basis=row.basis,
         verdict=row.verdict,
         happened=[row.happened],
-        figures=[figure, *section.figures],
     )
+    return Answer((section,), (row,))

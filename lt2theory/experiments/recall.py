@@ -9,7 +9,7 @@ from lt2theory.experiments.recipes import state_based_recall
 from lt2theory.report import PredictionRow, ReportTable
 from lt2theory.report.statistics import success_interval
 from lt2theory.report.study_report import problem_section
-from lt2theory.report.tables import format_interval
+from lt2theory.report.tables import counted, format_interval
 from lt2theory.report.views import accuracies, floors, outcomes
 
 SEEDS = 2
@@ -88,11 +88,11 @@ def _said(row: pd.Series, ground: pd.DataFrame) -> str:
     best = float(ground[ground["stage"] == row["stage"]]["value"].max())
     score = format_interval(float(row["value"]), float(row["low"]), float(row["high"]))
     return (
-        f"Seed {row['seed']}, {row['stage']} swaps: {score} against a best floor of {best:.3f} "
-        f"(n {int(row['n']):,})."
+        f"Seed {row['seed']}, {counted(int(row['stage']), 'swap')}: {score} against a best floor "
+        f"of {best:.3f} (n {int(row['n']):,})."
     )
 
 
 def _floor_table(ground: pd.DataFrame) -> pd.DataFrame:
     wide = ground.pivot(index="floor", columns="stage", values="value").round(4).reset_index()
-    return wide.rename(columns={stage: f"{stage} swaps" for stage in wide.columns[1:]})
+    return wide.rename(columns={stage: counted(int(stage), "swap") for stage in wide.columns[1:]})

@@ -190,7 +190,13 @@ def _tests(
         floors,
         stage_label=heading,
     )
-    drawing = accuracy_by_stage(means, floors=floors, stage_label=heading, styles=looks)
+    drawing = accuracy_by_stage(
+        means,
+        floors=floors,
+        stage_label=heading,
+        training_stage=_training_stage(table, means),
+        styles=looks,
+    )
     caption = (
         "Scored accuracy on the test split: mean over seeds with t intervals, drawn where seeds "
         "differ; floors are dashed. Arms are tested only on stages that they reached, and on those "
@@ -212,6 +218,12 @@ def _tests(
     setting = f" ({said})" if (said := views.task_setting(card)) else ""
     note = f"Mean scored accuracy on the test split{setting}, t intervals over seeds; n: instances."
     return figures, [ReportTable(shown, note)]
+
+
+def _training_stage(table: pd.DataFrame, means: pd.DataFrame) -> int | None:
+    """Largest stage that was trained on, where larger ones were tested too."""
+    trained = int(table[table["split"] == "stage"]["stage"].max())
+    return trained if trained < means["stage"].max() else None
 
 
 def _instances(tested: pd.DataFrame) -> list[str]:
