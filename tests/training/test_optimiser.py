@@ -89,13 +89,13 @@ def test_a_step_equals_adamw_written_out(model: LoopedModel, batch: Batch) -> No
         torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()
     ]
     norm = torch.sqrt(sum(g.square().sum() for g in gradients))  # type: ignore[arg-type]
+    clip = norm.item() / 2
     result = train_step(
-        model, make_optimiser(model, config), batch, learning_rate=0.01, clip=0.3, runtime=CPU
+        model, make_optimiser(model, config), batch, learning_rate=0.01, clip=clip, runtime=CPU
     )
     assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-5)
-    assert result.gradient_norm > 0.3
     for old, new, gradient in zip(before, model.parameters(), gradients, strict=True):
-        clipped = gradient * 0.3 / (norm + 1e-6)
+        clipped = gradient * clip / (norm + 1e-6)
         # After one step both bias-corrected moments are the gradient and its square.
         moved = clipped / (clipped.abs() + 1e-8)
         decay = 0.1 if old.dim() >= 2 else 0.0
