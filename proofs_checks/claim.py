@@ -1,0 +1,185 @@
+"""What a claim of the ledger is, what its check finds, and the record that comes out.
+
+Evidence kinds, weakest to strongest, never mixed up: `statistical` (random or trained things, with
+a test and its level), `float64`, `ball` (rigorous interval arithmetic), `exact` (rational numbers
+or a quadratic field), `symbolic` (all parameters at once, or a closed parametric identity). A check
+at small T and d is `exact` with its scope written out, never `symbolic`.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Evidence = Literal["statistical", "float64", "ball", "exact", "symbolic"]
+Verdict = Literal["holds", "holds_with_conditions", "refuted_as_stated", "not_run"]
+Check = Callable[..., "Finding"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        passed: The claim's statement was verified; of a refuted claim, its counter-example was.
+        margin: How far the tightest case was from failing, in the check's own units, or None where
+            that has no meaning (exact identities).
+        counterexample: The smallest one, written out so that a reader can check it by hand.
+        scope: What was covered, where it depends on the run (`--fast`); None keeps the claim's.
+    """
+
+    passed: bool
+    margin: float | None = None
+    counterexample: str | None = None
+    scope: str | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of the ledger, as `lt2 verify --json` writes it.
+
+    Attributes:
+        id: Id of the claim in docs/theory.md.
+        title: A few words.
+        statement: What is claimed; for a refuted claim, as its source puts it.
+        conditions: Under what conditions it holds; for a refuted claim, the corrected statement.
+        scope: The instances covered: `all`, or written out.
+        source: Paper, equation, or derivation.
+        evidence: Kind of the evidence.
+        verdict: What the check says.
+        margin: See `Finding`.
+        counterexample: See `Finding`.
+        seconds: Time the check took.
+    """
+
+    id: str
+    title: str
+    statement: str
+    conditions: str
+    scope: str
+    source: str
+    evidence: Evidence
+    verdict: Verdict
+    margin: float | None
+    counterexample: str | None
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as plain JSON values.
+
+        Returns:
+            One entry a field.
+        """
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement with the function that checks it.
+
+    Attributes:
+        id: Id in docs/theory.md; several claims may share one, each with its own evidence.
+        title: A few words, unique among the claims of one id.
+        statement: As in `Record`.
+        conditions: As in `Record`.
+        scope: As in `Record`.
+        source: As in `Record`.
+        evidence: Kind of the evidence.
+        expected: The verdict that the ledger expects.
+        check: The function; it takes `fast` and the keywords that mutants change.
+        mutants: Deliberately wrong variants (a hypothesis dropped, a formula altered) by name, as
+            keyword arguments of the check. Each must fail, so that no check is empty.
+    """
+
+    id: str
+    title: str
+    statement: str
+    conditions: str
+    scope: str
+    source: str
+    evidence: Evidence
+    expected: Verdict
+    check: Check
+    mutants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def run(self, *, fast: bool = False) -> Record:
+        """Check the claim.
+
+        Args:
+            fast: Cover less, so that the whole ledger takes half a minute.
+
+        Returns:
+            The record. A check that fails gives `refuted_as_stated`, or `not_run` where the claim
+            was expected to be refuted and its counter-example was not verified.
+        """
+        start = time.perf_counter()
+        found = self.check(fast=fast)
+        failed: Verdict = "not_run" if self.expected == "refuted_as_stated" else "refuted_as_stated"
+        return Record(
+            id=self.id,
+            title=self.title,
+            statement=self.statement,
+            conditions=self.conditions,
+            scope=found.scope or self.scope,
+            source=self.source,
+            evidence=self.evidence,
+            verdict=self.expected if found.passed else failed,
+            margin=found.margin,
+            counterexample=found.counterexample,
+            seconds=time.perf_counter() - start,
+        )
+
+    def run_mutant(self, name: str) -> Finding:
+        """Run one deliberately wrong variant, fast.
+
+        Args:
+            name: Key of `mutants`.
+
+        Returns:
+            Its finding, which must not have passed.
+        """
+        return self.check(fast=True, **self.mutants[name])
+
+
+def claim(
+    id: str,
+    title: str,
+    *,
+    statement: str,
+    scope: str,
+    source: str,
+    evidence: Evidence,
+    expected: Verdict = "holds",
+    conditions: str = "none",
+    mutants: Mapping[str, Mapping[str, Any]],
+) -> Callable[[Check], Claim]:
+    """Turn a check function into a claim.
+
+    Args:
+        id: Id in docs/theory.md.
+        title: A few words.
+        statement: What is claimed.
+        scope: The instances covered.
+        source: Paper, equation, or derivation.
+        evidence: Kind of the evidence.
+        expected: The verdict that the ledger expects.
+        conditions: Under what conditions it holds, or the corrected statement.
+        mutants: Wrong variants, at least one.
+
+    Returns:
+        The decorator.
+
+    Raises:
+        ValueError: There is no mutant, or the evidence is called symbolic for a limited scope.
+    """
+    if not mutants:
+        raise ValueError(f"mutants of {id} ({title}): none given, at least one must be rejected")
+    if expected == "refuted_as_stated" and conditions == "none":
+        raise ValueError(f"conditions of {id} ({title}): a refuted claim needs its correction")
+
+    def wrap(check: Check) -> Claim:
+        return Claim(
+            id, title, statement, conditions, scope, source, evidence, expected, check, mutants
+        )
+
+    return wrap

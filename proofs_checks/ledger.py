@@ -1,0 +1,20 @@
+"""The ledger: every claim, group by group, in the order of docs/theory.md."""
+
+import importlib
+from functools import cache
+
+from proofs_checks.claim import Claim
+
+GROUPS = ("rank_wy",)
+"""Modules of the ledger; each holds a tuple `CLAIMS`."""
+
+
+@cache
+def ledger() -> tuple[Claim, ...]:
+    """Every claim.
+
+    Returns:
+        The claims in the order of their groups.
+    """
+    modules = (importlib.import_module(f"proofs_checks.{group}") for group in GROUPS)
+    return tuple(claim for module in modules for claim in module.CLAIMS)

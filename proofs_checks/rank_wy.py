@@ -1,0 +1,96 @@
+"""R1 and R2: the compact WY form of T erasures, and when its rank is T."""
+
+import random
+
+from flint import fmpq_mat
+from sympy import Symbol, expand
+
+from proofs_checks.claim import Claim, Finding, claim
+from proofs_checks.exact import columns, factor, identity, product, random_column, random_rational
+
+
+@claim(
+    "R1",
+    "compact WY form",
+    statement=(
+        "Without gates I - A_T...A_1 = K M K^T with K = [k_1..k_T] and "
+        "M = (I + diag(beta) stril(K^T K))^{-1} diag(beta), stril the strictly lower part."
+    ),
+    conditions="later loops stand on the left; any keys and any beta",
+    scope="all",
+    source="derivation; Bischof and Van Loan 1987 (WY form); LT2, App. B.1 for the product",
+    evidence="symbolic",
+    mutants={
+        "later loops on the right": {"later_on_the_left": False},
+        "the coupling left out": {"coupled": False},
+    },
+)
+def compact_wy(*, fast: bool, later_on_the_left: bool = True, coupled: bool = True) -> Finding:
+    """Induction on T, with all matrices as letters that do not commute.
+
+    At T = 1 both sides are `b k k^T`. `S` stands for stril(K^T K), `B` for diag(beta), `M` for the
+    inverse times B, of which only `M + B S M = B` is used. The step appends k and b; then the lower triangle gains the row k^T K,
+    and the new M, `[[M, 0], [-b k^T K M, b]]`, must solve the same equation and give the product.
+    """
+    K, Kt, M, k, kt, b = (
+        Symbol(name, commutative=False) for name in ("K", "Kt", "M", "k", "kt", "b")
+    )
+    row = -b * kt * K * M if coupled else 0
+    old = 1 - K * M * Kt
+    new_factor = 1 - k * b * kt
+    stepped = new_factor * old if later_on_the_left else old * new_factor
+    claimed = 1 - (K * M * Kt + k * row * Kt + k * b * kt)
+    step_holds = expand(stepped - claimed) == 0
+    # The last row of (I + B S) M' = B: from the left b k^T K M + row = 0, and b = b.
+    equation_holds = expand(b * kt * K * M + row) == 0
+    return Finding(bool(step_holds and equation_holds))
+
+
+@claim(
+    "R2",
+    "rank T if and only if the keys are independent",
+    statement=(
+        "rank(I - A_T...A_1) = T if and only if the keys are linearly independent; orthogonality, "
+        "the paper's condition, is sufficient but not necessary."
+    ),
+    conditions="no gates, all beta non-zero",
+    scope="random rational keys and beta, d <= 5, T <= 5, independent and dependent",
+    source="LT2, App. B.1; derivation from R1: M is invertible",
+    evidence="exact",
+    mutants={
+        "beta may be zero": {"allow_zero_beta": True},
+        "orthogonality is necessary": {"demand_orthogonal": True},
+    },
+)
+def rank_iff_independent(
+    *, fast: bool, allow_zero_beta: bool = False, demand_orthogonal: bool = False
+) -> Finding:
+    """Random rational instances; dependent keys are made by a linear combination."""
+    rng = random.Random(2)
+    for _ in range(60 if fast else 600):
+        size = rng.randint(1, 5)
+        keys = [random_column(rng, size) for _ in range(rng.randint(1, 5))]
+        if len(keys) > 1 and rng.random() < 0.4:
+            keys[-1] = keys[0] * random_rational(rng, 1, 3)
+        betas = [random_rational(rng, 1, 3) for _ in keys]
+        if allow_zero_beta:
+            betas[0] = betas[0] * 0
+        together = columns(keys)
+        independent = together.rank() == len(keys)
+        if demand_orthogonal:
+            independent = independent and _orthogonal(together)
+        steps = [factor(k, b, None, order="decay_first") for k, b in zip(keys, betas, strict=True)]
+        full = (identity(size) - product(steps)).rank() == len(keys)
+        if full != independent:
+            said = ", ".join(str(k.transpose()) for k in keys)
+            return Finding(False, counterexample=f"keys {said}, beta {[str(b) for b in betas]}")
+    return Finding(True)
+
+
+def _orthogonal(keys: fmpq_mat) -> bool:
+    gram = keys.transpose() * keys
+    size = gram.nrows()
+    return all(gram[i, j] == 0 for i in range(size) for j in range(size) if i != j)
+
+
+CLAIMS: tuple[Claim, ...] = (compact_wy, rank_iff_independent)
