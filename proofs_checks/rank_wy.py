@@ -29,8 +29,9 @@ def compact_wy(*, fast: bool, later_on_the_left: bool = True, coupled: bool = Tr
     """Induction on T, with all matrices as letters that do not commute.
 
     At T = 1 both sides are `b k k^T`. `S` stands for stril(K^T K), `B` for diag(beta), `M` for the
-    inverse times B, of which only `M + B S M = B` is used. The step appends k and b; then the lower triangle gains the row k^T K,
-    and the new M, `[[M, 0], [-b k^T K M, b]]`, must solve the same equation and give the product.
+    inverse times B, of which only `M + B S M = B` is used. The step appends k and b; then the lower
+    triangle gains the row k^T K, and the new M, `[[M, 0], [-b k^T K M, b]]`, must solve the same
+    equation and give the product.
     """
     K, Kt, M, k, kt, b = (
         Symbol(name, commutative=False) for name in ("K", "Kt", "M", "k", "kt", "b")

@@ -29,6 +29,7 @@ COMMANDS = {
     "tasks show": Command("tasks", "show", "a decoded example of a task, its answer and floors"),
     "tasks export": Command("tasks", "export", "a task's examples as Parquet or .npz, with a card"),
     "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
+    "verify": Command("verify", "run", "the ledger of theory claims, checked again"),
     "report": Command("report", "run", "the HTML report of a run folder or of a study"),
     "bench tasks": Command("bench", "tasks", "examples a second of the task generators"),
     "bench ops": Command("bench", "ops", "speed of the recurrences against a token loop"),

@@ -20,6 +20,8 @@ from lt2theory.report.glossary import GLOSSARY as GLOSSARY
 from lt2theory.report.glossary import terms as terms
 from lt2theory.report.html import render as render
 from lt2theory.report.html import write_report as write_report
+from lt2theory.report.ledger import ledger_page as ledger_page
+from lt2theory.report.ledger import ledger_report as ledger_report
 from lt2theory.report.measured import effective_ranks as effective_ranks
 from lt2theory.report.measured import influence_curve as influence_curve
 from lt2theory.report.provenance import provenance_of as provenance_of
