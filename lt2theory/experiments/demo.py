@@ -1,6 +1,7 @@
 """The demo: paired controls with registered predictions, run, measured and reported."""
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,17 +17,23 @@ from lt2theory.runs import (
     ProgressEvent,
     RunFolder,
     Study,
+    StudyRun,
     config_hash,
     read_json,
     read_table,
     study_run,
     write_json,
 )
+from lt2theory.runs.atomic import TEMPORARY_SUFFIX
+from lt2theory.runs.lock import LOCK_NAME, locked
 from lt2theory.runs.study import MANIFEST, RESULTS
-from lt2theory.training import resolve, run_many
+from lt2theory.training import CurriculumConfig, resolve, run_many
+from lt2theory.training.signals import termination_interrupts
 
 REPORT = "report.html"
 SUMMARY = "summary.json"
+MARK = "demo.json"
+"""Says that a folder is a demo's, from its first moment on: only such a folder is cleared."""
 WORKERS = 2
 
 
@@ -66,25 +73,31 @@ def run_demo(folder: Path, *, fresh: bool = False, progress: Progress | None = N
         The demo; one that was done before is returned as it is.
 
     Raises:
-        ValueError: The folder holds something else.
+        ValueError: The folder holds something else, or the demo of another version, or another
+            process writes there.
         StudyError: Runs failed; the others are kept.
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
     """
     asked = questions()
-    if fresh:
-        _clear(folder)
     identity = _identity(asked)
-    before = _done_before(folder, identity)
+    before = None if fresh else _done_before(folder, identity)
     if before is not None:
         return before
-    # The longest runs are asked last; they go first, so that no core waits for one at the end.
-    configs = [config for question in reversed(asked) for config in question.configs]
-    run_many(configs, folder, workers=min(WORKERS, joblib.cpu_count()), progress=progress)
-    answers = _answers(asked, Study(folder), progress)
-    report = write_report(_report(answers, Study(folder)), folder / REPORT)
-    predictions = tuple(row for answer in answers for row in answer.predictions)
-    rows = [vars(row) for row in predictions]
-    write_json(folder / SUMMARY, {"identity": identity, "predictions": rows})
+    _check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder), termination_interrupts():
+        write_json(folder / MARK, {"version": __version__})
+        if fresh:
+            _clear(folder)
+        # The longest runs are asked last; they go first, so that no core waits for one at the end.
+        configs = [config for question in reversed(asked) for config in question.configs]
+        _check_runs(folder, configs)
+        run_many(configs, folder, workers=min(WORKERS, joblib.cpu_count()), progress=progress)
+        answers = _answers(asked, Study(folder), progress)
+        report = write_report(_report(answers, Study(folder)), folder / REPORT)
+        predictions = tuple(row for answer in answers for row in answer.predictions)
+        rows = [vars(row) for row in predictions]
+        write_json(folder / SUMMARY, {"identity": identity, "predictions": rows})
     return Demo(report, predictions, done_before=False)
 
 
@@ -104,13 +117,52 @@ def _done_before(folder: Path, identity: str) -> Demo | None:
     return Demo(folder / REPORT, rows, done_before=True)
 
 
-def _clear(folder: Path) -> None:
-    """Remove an earlier demo, and nothing else."""
-    if not folder.exists() or not any(folder.iterdir()):
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder in which something else than a demo is kept.
+
+    Raises:
+        ValueError: It is one.
+    """
+    if not folder.exists() or (folder / MARK).is_file():
         return
+    names = {entry.name for entry in folder.iterdir() if entry.suffix != TEMPORARY_SUFFIX}
+    if others := names - {LOCK_NAME}:
+        raise ValueError(
+            f"{folder} is not empty and no demo (it holds {min(others)}); choose another folder"
+        )
+
+
+def _check_runs(folder: Path, configs: list[CurriculumConfig]) -> None:
+    """Refuse a demo with other runs than this version's, which may be somebody's results.
+
+    Raises:
+        ValueError: It has some.
+    """
     if not (folder / MANIFEST).exists():
-        raise ValueError(f"{folder} holds no demo to start over; choose an empty folder")
-    shutil.rmtree(folder)
+        return
+    lost = {run.folder for run in Study(folder).runs} - {run.folder for run in _runs(configs)}
+    if lost:
+        raise ValueError(
+            f"{folder} holds the demo of another version, with {len(lost)} other runs (such as "
+            f"{min(lost)}); choose another folder, or start over with --fresh"
+        )
+
+
+def _runs(configs: Iterable[CurriculumConfig]) -> list[StudyRun]:
+    return [study_run(c.to_json(), c.identity()) for c in map(resolve, configs)]
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a demo has written, and nothing else; what marks it as done goes first."""
+    for name in (SUMMARY, REPORT, RESULTS):
+        (folder / name).unlink(missing_ok=True)
+    if not (folder / MANIFEST).exists():
+        return
+    present = {entry.name for entry in folder.iterdir()}
+    for run in Study(folder).runs:
+        if run.folder in present:
+            shutil.rmtree(folder / run.folder)
+    (folder / MANIFEST).unlink()
 
 
 def _answers(asked: tuple[Question, ...], study: Study, progress: Progress | None) -> list[Answer]:
@@ -128,7 +180,7 @@ def _answers(asked: tuple[Question, ...], study: Study, progress: Progress | Non
 
 
 def _evidence(question: Question, study: Study, table: pd.DataFrame) -> Evidence:
-    runs = [study_run(c.to_json(), c.identity()) for c in map(resolve, question.configs)]
+    runs = _runs(question.configs)
     names = [run.folder for run in runs]
     first = RunFolder.open(study.root / names[0])
     return Evidence(
@@ -148,9 +200,9 @@ def _report(answers: list[Answer], study: Study) -> Report:
     return Report(
         title="lt2theory demo: what looping a small mixer buys",
         summary=[
-            "Small models, trained in pairs on a CPU in minutes. Each pair differs in one thing, "
-            "and its outcome was predicted beforehand: from theory (ids of the ledger of claims) "
-            "or, where marked, from experience.",
+            "Small models, trained on a CPU and then measured. What would come out was predicted "
+            "beforehand: from theory (ids of the ledger of claims) or, where marked, from "
+            "experience.",
             f"Outcome of the {len(predictions)} predictions: {said}.",
         ],
         sections=[section for answer in answers for section in answer.sections],

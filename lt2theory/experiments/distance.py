@@ -1,4 +1,4 @@
-"""How far does a looped window see? (theory W1, W4, W7)."""
+"""How far does a looped window see? (theory W1, W7)."""
 
 from collections.abc import Mapping
 
@@ -6,26 +6,35 @@ import numpy as np
 import pandas as pd
 
 from lt2theory.analysis import Influence, reach
-from lt2theory.experiments.measures import last_token_influence
-from lt2theory.experiments.question import Answer, Evidence, Question, verdict
+from lt2theory.experiments.judgement import all_at_floor, verdict
+from lt2theory.experiments.measures import INSTANCES, last_token_influence
+from lt2theory.experiments.question import Answer, Evidence, Question
 from lt2theory.experiments.recipes import distance_probe
 from lt2theory.report import (
     PredictionRow,
     ReportFigure,
     ReportTable,
     Section,
+    arm_styles,
     influence_by_distance,
     influence_curve,
 )
-from lt2theory.report.figures import distance_probe as probe_figure
-from lt2theory.report.style import ArmStyle, arm_styles
-from lt2theory.report.tables import format_interval
-from lt2theory.report.views import accuracies, stage_outcomes
+from lt2theory.report import distance_probe as probe_figure
+from lt2theory.report.style import ArmStyle
+from lt2theory.report.tables import counted, format_interval
+from lt2theory.report.views import accuracies, outcomes, stage_outcomes
 
 WINDOW = 8
 LOOPS = (1, 2, 4)
 SEEDS = 2
-SAMPLING = 3 * (0.25 / 4096) ** 0.5
+FLOOR = 0.5
+REACH = {loops: int(reach(1, loops, WINDOW)) for loops in LOOPS}
+INSIDE = {loops: distance_probe(num_loops=loops, window=WINDOW).label for loops in LOOPS}
+BEYOND = {
+    loops: distance_probe(num_loops=loops, window=WINDOW, beyond=True).label for loops in LOOPS
+}
+_REACHES = ", ".join(str(edge) for edge in REACH.values())
+_TIMES = ", ".join(str(loops) for loops in LOOPS)
 
 
 def question() -> Question:
@@ -52,76 +61,112 @@ def answer(evidence: Evidence) -> Answer:
     Returns:
         Two sections (learning; measured receptive field) and two predictions.
     """
-    edges = {loops: int(reach(1, loops, WINDOW)) for loops in LOOPS}
-    learnt, first = _learning(evidence, edges)
-    seen, second = _receptive_field(evidence, edges)
-    return Answer((learnt, seen), (first, second))
+    seen = {}
+    for loops in LOOPS:
+        folders = evidence.trained(INSIDE[loops])
+        if 0 in folders:
+            seen[loops] = last_token_influence(folders[0], max(REACH.values()) + WINDOW)
+    learnt, field = learning_prediction(evidence), field_prediction(seen)
+    sections = (_learning(evidence, learnt), _receptive_field(seen, field))
+    return Answer(sections, (learnt, field))
 
 
-def _inside(loops: int) -> str:
-    return f"T={loops}, up to the reach"
+def learning_prediction(evidence: Evidence) -> PredictionRow:
+    """Judge which lengths are learnt.
+
+    Args:
+        evidence: The finished runs.
+
+    Returns:
+        The prediction with what happened.
+    """
+    ends, stages = outcomes(evidence.table), stage_outcomes(evidence.table)
+    tests = accuracies(evidence.table)
+    findings: list[bool | None] = []
+    lengths, off, tested = [], 0.0, 0
+    for loops, edge in REACH.items():
+        arms = [INSIDE[loops], BEYOND[loops]]
+        runs = int(ends["label"].isin(arms).sum())
+        solved = stages[stages["label"].isin(arms) & stages["solved"]]
+        outside = tests[tests["label"].isin(arms) & (tests["stage"] == edge + 1)]
+        findings += [
+            int((solved["stage"] == edge).sum()) == runs,
+            not bool((solved["stage"] > edge).any()),
+            all_at_floor(outside, FLOOR, expected=runs),
+        ]
+        lengths.append(_longest(solved, loops, runs))
+        if len(outside):
+            off = max(off, float((outside["value"] - FLOOR).abs().max()))
+            tested += len(outside)
+    return PredictionRow(
+        claim=(
+            f"A window of {WINDOW} with T loops answers up to T ({WINDOW} - 1) + 1 tokens "
+            f"({_REACHES} for T = {_TIMES}) and is at the floor one token further, also when "
+            "trained there."
+        ),
+        basis="W1",
+        happened=(
+            f"Longest length solved: {', '.join(lengths)}. One token beyond the reach the accuracy "
+            + (
+                f"of {tested} tested runs differs from the floor {FLOOR} by at most {off:.3f}."
+                if tested
+                else "was not tested."
+            )
+        ),
+        verdict=verdict(*findings),
+    )
 
 
-def _beyond(loops: int) -> str:
-    return f"T={loops}, up to one beyond"
+def _longest(solved: pd.DataFrame, loops: int, runs: int) -> str:
+    if solved.empty:
+        return f"none with T = {loops} (0 of {runs} runs)"
+    longest = int(solved["stage"].max())
+    count = int((solved["stage"] == longest).sum())
+    return f"{longest} with T = {loops} ({count} of {runs} runs)"
+
+
+def field_prediction(seen: Mapping[int, Influence]) -> PredictionRow:
+    """Judge the receptive field of the trained models.
+
+    Args:
+        seen: Influence on the last token, by the number of loops; without those that could not be
+            measured.
+
+    Returns:
+        The prediction with what happened.
+    """
+    findings: list[bool | None] = [True if loops in seen else None for loops in LOOPS]
+    for loops, field in seen.items():
+        findings += [
+            not bool(field.support[:, REACH[loops] :].any()),
+            bool(field.support[:, : REACH[loops]].all()),
+        ]
+    zeros = sum(int((~field.support[:, : REACH[loops]]).sum()) for loops, field in seen.items())
+    furthest = ", ".join(f"{_furthest(field)} with T = {loops}" for loops, field in seen.items())
+    return PredictionRow(
+        claim=(
+            "In the trained models the derivative of the last output is exactly zero beyond "
+            f"{_REACHES} tokens (T = {_TIMES}) and not zero within."
+        ),
+        basis="W7",
+        happened=(
+            "Furthest token with a derivative that is not exactly zero, in float64: "
+            f"{furthest or 'not measured'}. Derivatives within the reach that are zero: {zeros}."
+        ),
+        verdict=verdict(*findings),
+    )
+
+
+def _furthest(field: Influence) -> str:
+    return "/".join(str(tokens) for tokens in sorted(set(field.reach.tolist())))
 
 
 def _looks() -> dict[str, ArmStyle]:
     return arm_styles([f"T={loops}" for loops in LOOPS])
 
 
-def _learning(evidence: Evidence, edges: Mapping[int, int]) -> tuple[Section, PredictionRow]:
-    stages = stage_outcomes(evidence.table)
-    tests = accuracies(evidence.table)
-    solved = {
-        loops: stages[stages["label"].isin([_inside(loops), _beyond(loops)]) & stages["solved"]]
-        for loops in LOOPS
-    }
-    furthest = {loops: int(rows["stage"].max()) for loops, rows in solved.items()}
-    every = all(
-        len(solved[loops][solved[loops]["stage"] == edges[loops]]) == 2 * SEEDS for loops in LOOPS
-    )
-    outside = {loops: tests[tests["stage"] == edges[loops] + 1] for loops in LOOPS}
-    outside = {
-        loops: rows[rows["label"].isin([_inside(loops), _beyond(loops)])]
-        for loops, rows in outside.items()
-    }
-    worst = max(float((rows["value"] - 0.5).abs().max()) for rows in outside.values())
-    row = PredictionRow(
-        claim=(
-            f"A window of {WINDOW} with T loops answers up to T ({WINDOW} - 1) + 1 tokens "
-            f"({', '.join(str(edge) for edge in edges.values())} for T = 1, 2, 4) and is at the "
-            "floor one token further, also when trained there."
-        ),
-        basis="W1",
-        happened=(
-            "Longest length solved: "
-            + ", ".join(f"{length} with T = {loops}" for loops, length in furthest.items())
-            + (", by every seed" if every else ", not by every seed")
-            + f". One token further accuracy is within {worst:.3f} of the floor 0.5 in all "
-            f"{sum(len(rows) for rows in outside.values())} runs."
-        ),
-        verdict=verdict(agrees=furthest == dict(edges) and every and worst < SAMPLING),
-    )
-    labels = {_inside(loops): f"T={loops}" for loops in LOOPS}
-    shown = tests[tests["label"].isin(labels) & (tests["seed"] == 0)]
-    frame = shown.assign(label=shown["label"].map(labels), distance=shown["stage"].astype(int) - 1)[
-        ["label", "distance", "value", "low", "high"]
-    ]
-    drawing = probe_figure(
-        frame,
-        reach={f"T={loops}": edge for loops, edge in edges.items()},
-        floors={"guess": 0.5},
-        styles=_looks(),
-    )
-    figure = ReportFigure(
-        drawing,
-        "Accuracy on the test split against the bit's distance, for models trained up to their "
-        "reach (seed 0; Wilson intervals over instances). Vertical lines: the reach by W1. A model "
-        "trained on longer sequences may forget the shorter ones.",
-        f"Accuracy by distance. {row.happened}",
-    )
-    section = Section(
+def _learning(evidence: Evidence, row: PredictionRow) -> Section:
+    return Section(
         title="How far does a looped window see?",
         question=(
             "The first token holds a bit that the last token must tell; all others are noise. One "
@@ -132,31 +177,53 @@ def _learning(evidence: Evidence, edges: Mapping[int, int]) -> tuple[Section, Pr
         basis=row.basis,
         happened=[row.happened],
         verdict=row.verdict,
-        figures=[figure],
-        tables=[ReportTable(_stage_table(evidence.table, edges), _STAGES)],
+        figures=_by_distance(accuracies(evidence.table), row),
+        tables=[ReportTable(_stage_table(evidence.table), _STAGES)],
     )
-    return section, row
+
+
+def _by_distance(tests: pd.DataFrame, row: PredictionRow) -> list[ReportFigure]:
+    names = {INSIDE[loops]: f"T={loops}" for loops in LOOPS}
+    shown = tests[tests["label"].isin(names) & (tests["seed"] == 0)]
+    if shown.empty:
+        return []
+    frame = shown.assign(label=shown["label"].map(names), distance=shown["stage"].astype(int) - 1)[
+        ["label", "distance", "value", "low", "high"]
+    ]
+    drawing = probe_figure(
+        frame,
+        reach={f"T={loops}": edge for loops, edge in REACH.items()},
+        floors={"guess": FLOOR},
+        styles=_looks(),
+    )
+    caption = (
+        "Accuracy on the test split against the bit's distance, for models whose training ends at "
+        "their reach (seed 0; Wilson intervals over instances). Vertical lines: the reach by W1. A "
+        "model trained on longer sequences may forget the shorter ones."
+    )
+    return [ReportFigure(drawing, caption, f"Accuracy by distance. {row.happened}")]
 
 
 _STAGES = (
-    "Every length that was trained, up to one token beyond the reach: seeds that solved it, median "
-    "steps, and the last accuracy on fresh instances over seeds. Floor: 0.5."
+    "Every length that was trained on in the runs that go one token beyond the reach: seeds that "
+    "solved it among those that came so far, median steps, and the last accuracy on fresh "
+    f"instances: mean, lowest and highest seed. Floor: {FLOOR}."
 )
 
 
-def _stage_table(table: pd.DataFrame, edges: Mapping[int, int]) -> pd.DataFrame:
+def _stage_table(table: pd.DataFrame) -> pd.DataFrame:
     stages, scores = stage_outcomes(table), accuracies(table, "eval")
     rows = []
-    for loops, edge in edges.items():
-        mine = stages[stages["label"] == _beyond(loops)]
+    for loops, edge in REACH.items():
+        mine = stages[stages["label"] == BEYOND[loops]]
         for length, group in mine.groupby("stage"):
-            fresh = scores[(scores["label"] == _beyond(loops)) & (scores["stage"] == length)]
+            fresh = scores[(scores["label"] == BEYOND[loops]) & (scores["stage"] == length)]
             rows.append(
                 {
                     "loops": loops,
                     "length": int(str(length)),
                     "within reach": "yes" if int(str(length)) <= edge else "no",
-                    "solved": f"{int(group['solved'].sum())} of {len(group)} seeds",
+                    "solved": f"{int(group['solved'].sum())} of {counted(len(group), 'seed')}",
                     "median steps": f"{group['steps'].median():g}",
                     "accuracy (lowest and highest seed)": format_interval(
                         float(fresh["value"].mean()),
@@ -169,63 +236,45 @@ def _stage_table(table: pd.DataFrame, edges: Mapping[int, int]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _receptive_field(evidence: Evidence, edges: Mapping[int, int]) -> tuple[Section, PredictionRow]:
-    length = max(edges.values()) + 8
-    seen: dict[int, Influence] = {
-        loops: last_token_influence(evidence.arm(_inside(loops))[0], length) for loops in LOOPS
-    }
-    measured = {loops: sorted(set(field.reach.tolist())) for loops, field in seen.items()}
-    exact = all(measured[loops] == [edges[loops]] for loops in LOOPS)
-    row = PredictionRow(
-        claim=(
-            "In the trained models the derivative of the last output is exactly zero beyond "
-            f"{', '.join(str(edge) for edge in edges.values())} tokens and not zero within."
-        ),
-        basis="W7",
-        happened=(
-            "Furthest token with a derivative that is not exactly zero, in float64: "
-            + ", ".join(
-                f"{'/'.join(str(edge) for edge in found)} with T = {loops}"
-                for loops, found in measured.items()
-            )
-            + "."
-        ),
-        verdict=verdict(agrees=exact),
+def _receptive_field(seen: Mapping[int, Influence], row: PredictionRow) -> Section:
+    return Section(
+        title="The receptive field of the models just trained",
+        question="Where can a trained model's last output look at all, and where does it look?",
+        prediction=row.claim,
+        basis=row.basis,
+        happened=[row.happened],
+        verdict=row.verdict,
+        figures=_influence(seen, row),
+        tables=[ReportTable(_field_table(seen), "Distances in tokens, from float64 Jacobians.")],
     )
+
+
+def _influence(seen: Mapping[int, Influence], row: PredictionRow) -> list[ReportFigure]:
+    if not seen:
+        return []
     frame = pd.concat([influence_curve(field.share, f"T={loops}") for loops, field in seen.items()])
     drawing = influence_by_distance(
         frame,
-        reach={f"T={loops}": edge for loops, edge in edges.items()},
+        reach={f"T={loops}": edge for loops, edge in REACH.items()},
         quantity="share of the influence",
         styles=_looks(),
     )
-    figure = ReportFigure(
-        drawing,
+    caption = (
         "Influence (norm of the Jacobian of the last logits) of each token, as a share, averaged "
-        "over 64 held-out sequences; models of seed 0.",
-        f"Influence by distance. {row.happened}",
+        f"over {INSTANCES} held-out sequences; models of seed 0 whose training ends at their reach."
     )
-    table = pd.DataFrame(
+    return [ReportFigure(drawing, caption, f"Influence by distance. {row.happened}")]
+
+
+def _field_table(seen: Mapping[int, Influence]) -> pd.DataFrame:
+    return pd.DataFrame(
         {
             "loops": loops,
-            "reach by W1": edges[loops],
-            "measured reach": "/".join(str(edge) for edge in measured[loops]),
+            "reach by W1": REACH[loops],
+            "measured reach": _furthest(field),
             "median distance": field.quantile(0.5),
             "99 % within": field.quantile(0.99),
             "largest influence at distance": int(np.argmax(field.share)),
         }
         for loops, field in seen.items()
-    )
-    return (
-        Section(
-            title="The receptive field of the models just trained",
-            question="Where can a trained model's last output look at all, and where does it look?",
-            prediction=row.claim,
-            basis=row.basis,
-            happened=[row.happened],
-            verdict=row.verdict,
-            figures=[figure],
-            tables=[ReportTable(table, "Distances in tokens, from float64 Jacobians.")],
-        ),
-        row,
     )

@@ -2,31 +2,31 @@
 
 from dataclasses import replace
 
-from lt2theory.experiments.question import (
-    Answer,
-    Evidence,
-    Question,
-    cell,
+from lt2theory.experiments.judgement import (
+    all_at_floor,
+    all_off_floor,
+    everybody_solved,
+    nobody_solved,
     said,
+    seed_means,
     solved_by_arm,
     verdict,
 )
+from lt2theory.experiments.question import Answer, Evidence, Question
 from lt2theory.experiments.recipes import parity
-from lt2theory.report import PredictionRow, seed_summary
-from lt2theory.report.study_report import problem_section
+from lt2theory.report import PredictionRow, problem_section
 from lt2theory.report.views import accuracies, outcomes
 
 SEEDS = 3
 FLOOR = 0.5
-# Three standard errors of a coin over the 4,096 test instances, the same for every seed.
-SAMPLING = 3 * (FLOOR * (1 - FLOOR) / 4096) ** 0.5
+LENGTH = 32
+NARROW, WIDE = (parity(negative_eigenvalues=negative).label for negative in (False, True))
 
 _CLAIM = (
-    "With beta in (0, 1) no seed solves parity at length 32, and accuracy stays at the floor at "
-    "twice and four times that length; with beta in (0, 2) every seed solves it and is above the "
-    "floor at twice the length."
+    f"With {NARROW} no seed solves parity at length {LENGTH}, and accuracy stays at the floor at "
+    f"twice and four times that length; with {WIDE} every seed solves it and is above the floor at "
+    "twice the length."
 )
-_BASIS = "E4, E5"
 
 
 def question() -> Question:
@@ -52,23 +52,7 @@ def answer(evidence: Evidence) -> Answer:
     Returns:
         One section and one prediction.
     """
-    solved = solved_by_arm(outcomes(evidence.table))
-    narrow, wide = "beta in (0, 1)", "beta in (0, 2)"
-    means = seed_summary(accuracies(evidence.table), by=["label", "stage"], bounds=(0.0, 1.0))
-    at_floor = all(cell(means, narrow, stage)["value"] < FLOOR + SAMPLING for stage in (64, 128))
-    above = cell(means, wide, 64)["value"] > FLOOR + SAMPLING
-    (few, seeds), (many, _) = solved[narrow], solved[wide]
-    row = PredictionRow(
-        claim=_CLAIM,
-        basis=_BASIS,
-        happened=(
-            f"Solved: {few} of {seeds} seeds with beta in (0, 1), {many} of {seeds} with (0, 2). "
-            f"Mean over seeds at length 64: {said(means, narrow, 64)} and "
-            f"{said(means, wide, 64)}; at 128: {said(means, narrow, 128)} and "
-            f"{said(means, wide, 128)}; floor {FLOOR}."
-        ),
-        verdict=verdict(agrees=few == 0 and many == seeds and at_floor and above),
-    )
+    row = prediction(evidence)
     section = problem_section("Parity", evidence.table, evidence.looks, card=evidence.card)
     section = replace(
         section,
@@ -76,7 +60,7 @@ def answer(evidence: Evidence) -> Answer:
         question=(
             "One delta-rule block must say after every bit whether the ones so far are odd in "
             "number. Tracking that without loss means flipping a direction of the state, an "
-            "eigenvalue of -1. With beta in (0, 1) every eigenvalue of one step lies in (0, 1]."
+            f"eigenvalue of -1. With {NARROW} every eigenvalue of one step lies in (0, 1]."
         ),
         prediction=row.claim,
         basis=row.basis,
@@ -84,3 +68,37 @@ def answer(evidence: Evidence) -> Answer:
         happened=[row.happened],
     )
     return Answer((section,), (row,))
+
+
+def prediction(evidence: Evidence) -> PredictionRow:
+    """Judge the prediction.
+
+    Args:
+        evidence: The finished runs.
+
+    Returns:
+        The prediction with what happened.
+    """
+    ends, tests = outcomes(evidence.table), accuracies(evidence.table)
+    (few, seeds), (many, others) = (solved_by_arm(ends)[label] for label in (NARROW, WIDE))
+    narrow = tests[(tests["label"] == NARROW) & tests["stage"].isin([2 * LENGTH, 4 * LENGTH])]
+    wide = tests[(tests["label"] == WIDE) & (tests["stage"] == 2 * LENGTH)]
+    means = seed_means(tests)
+    beyond = "; ".join(
+        f"at {length}: {said(means, NARROW, length)} and {said(means, WIDE, length)}"
+        for length in (2 * LENGTH, 4 * LENGTH)
+    )
+    return PredictionRow(
+        claim=_CLAIM,
+        basis="E4, E5",
+        happened=(
+            f"Solved: {few} of {seeds} seeds with {NARROW}, {many} of {others} with {WIDE}. "
+            f"Mean accuracy over seeds, in the same order, {beyond}; floor {FLOOR}."
+        ),
+        verdict=verdict(
+            nobody_solved(ends, NARROW),
+            all_at_floor(narrow, FLOOR, expected=2 * seeds),
+            everybody_solved(ends, WIDE),
+            all_off_floor(wide, FLOOR, expected=others),
+        ),
+    )

@@ -7,9 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from lt2theory.report import PredictionRow, Section
-from lt2theory.report.content import Verdict
 from lt2theory.report.style import ArmStyle, arm_styles
-from lt2theory.report.tables import format_interval
+from lt2theory.report.views import outcomes
 from lt2theory.training import CurriculumConfig
 
 
@@ -32,8 +31,8 @@ class Evidence:
         """Look of every arm."""
         return arm_styles(self.table["label"])
 
-    def arm(self, label: str) -> dict[int, Path]:
-        """Folders of one arm.
+    def trained(self, label: str) -> dict[int, Path]:
+        """Folders of one arm's models; those of runs that diverged hold nothing to measure.
 
         Args:
             label: The arm.
@@ -41,7 +40,9 @@ class Evidence:
         Returns:
             Folder by seed.
         """
-        return {seed: path for (name, seed), path in self.folders.items() if name == label}
+        ends = outcomes(self.table)
+        kept = ends[(ends["label"] == label) & ~ends["diverged"]]["seed"]
+        return {int(seed): self.folders[label, int(seed)] for seed in sorted(kept)}
 
 
 @dataclass(frozen=True)
@@ -70,61 +71,3 @@ class Question:
     name: str
     configs: tuple[CurriculumConfig, ...]
     answer: Callable[[Evidence], Answer]
-
-
-def solved_by_arm(outcomes: pd.DataFrame) -> dict[str, tuple[int, int]]:
-    """Count the seeds that solved every stage.
-
-    Args:
-        outcomes: As `lt2theory.report.views.outcomes` makes it.
-
-    Returns:
-        Arm -> (seeds that solved, seeds).
-    """
-    groups = outcomes.groupby("label", sort=False)["solved"]
-    return {str(label): (int(solved.sum()), len(solved)) for label, solved in groups}
-
-
-def verdict(*, agrees: bool, decided: bool = True) -> Verdict:
-    """Name the outcome of a prediction.
-
-    Args:
-        agrees: What was measured is what was predicted.
-        decided: The interval or test excludes the alternative.
-
-    Returns:
-        The verdict of the report.
-    """
-    if not decided:
-        return "inconclusive"
-    return "as predicted" if agrees else "not as predicted"
-
-
-def cell(means: pd.DataFrame, label: str, stage: int) -> dict[str, float]:
-    """One arm's accuracy at one stage.
-
-    Args:
-        means: As `lt2theory.report.seed_summary` makes it, by `label` and `stage`.
-        label: The arm.
-        stage: The stage.
-
-    Returns:
-        `value`, `low` and `high`.
-    """
-    rows = means[(means["label"] == label) & (means["stage"] == stage)]
-    return {name: float(rows[name].iloc[0]) for name in ("value", "low", "high")}
-
-
-def said(means: pd.DataFrame, label: str, stage: int) -> str:
-    """The same in words.
-
-    Args:
-        means: As for `cell`.
-        label: The arm.
-        stage: The stage.
-
-    Returns:
-        For instance `0.498 [0.483, 0.513]`.
-    """
-    found = cell(means, label, stage)
-    return format_interval(found["value"], found["low"], found["high"])

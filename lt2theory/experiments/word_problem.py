@@ -1,18 +1,20 @@
-"""What do two loops buy on the word problem of S3? (theory E8, L2, L6, R3, R6)."""
+"""What do two loops buy on the word problem of S3? (theory E8, L2, L6, R1, R2, R6)."""
 
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 import pandas as pd
 
-from lt2theory.experiments.measures import median_by_loops, transition_ranks
-from lt2theory.experiments.question import (
-    Answer,
-    Evidence,
-    Question,
+from lt2theory.experiments.judgement import (
+    joint_verdict,
+    nobody_solved,
     said,
+    seed_means,
     solved_by_arm,
     verdict,
 )
+from lt2theory.experiments.measures import median_by_loops, transition_ranks
+from lt2theory.experiments.question import Answer, Evidence, Question
 from lt2theory.experiments.recipes import word_problem
 from lt2theory.report import (
     PredictionRow,
@@ -21,16 +23,17 @@ from lt2theory.report import (
     Section,
     effective_rank_by_loops,
     effective_ranks,
-    seed_summary,
+    problem_section,
     success_p_value,
 )
-from lt2theory.report.study_report import problem_section
 from lt2theory.report.tables import counted
 from lt2theory.report.views import accuracies, outcomes
 
 SEEDS = 5
 LENGTH = 16
-ONE, RESCAN, ACCUMULATE = "T=1", "T=2 rescan", "T=2 accumulate"
+ONE = word_problem(num_loops=1).label
+RESCAN = word_problem(loop_state="rescan").label
+ACCUMULATE = word_problem(loop_state="accumulate").label
 SIGNIFICANCE = 0.05
 
 
@@ -40,13 +43,13 @@ def question() -> Question:
     Returns:
         The question with its runs, the longest first.
     """
-    arms = [
-        {"num_loops": 2, "loop_state": "rescan"},
-        {"num_loops": 2, "loop_state": "accumulate"},
-        {"num_loops": 1, "loop_state": "rescan"},
-    ]
-    configs = [word_problem(**arm, seed=seed) for arm in arms for seed in range(SEEDS)]  # type: ignore[arg-type]
-    return Question("word_problem", tuple(configs), answer)
+    seeds = range(SEEDS)
+    configs = (
+        *(word_problem(loop_state="rescan", seed=seed) for seed in seeds),
+        *(word_problem(loop_state="accumulate", seed=seed) for seed in seeds),
+        *(word_problem(num_loops=1, loop_state="rescan", seed=seed) for seed in seeds),
+    )
+    return Question("word_problem", configs, answer)
 
 
 def answer(evidence: Evidence) -> Answer:
@@ -58,18 +61,30 @@ def answer(evidence: Evidence) -> Answer:
     Returns:
         Two sections (learning; rank) and three predictions.
     """
-    learnt, predictions = _learning(evidence)
-    ranks, predicted = _rank(evidence)
-    return Answer((learnt, ranks), (*predictions, predicted))
-
-
-def _learning(evidence: Evidence) -> tuple[Section, tuple[PredictionRow, ...]]:
-    solved = solved_by_arm(outcomes(evidence.table))
-    means = seed_summary(accuracies(evidence.table), by=["label", "stage"], bounds=(0.0, 1.0))
-    p_value = success_p_value(solved[ACCUMULATE], solved[RESCAN])
-    counts = {
-        label: f"{solved[label][0]} of {counted(solved[label][1], 'seed')}" for label in solved
+    learning = learning_predictions(evidence)
+    tables = {
+        label: pd.concat([transition_ranks(path, LENGTH) for path in folders.values()])
+        for label in (ONE, RESCAN, ACCUMULATE)
+        if (folders := evidence.trained(label))
     }
+    rank = rank_prediction(tables)
+    sections = (_learning(evidence, learning), _rank(evidence, tables, rank))
+    return Answer(sections, (*learning, rank))
+
+
+def learning_predictions(evidence: Evidence) -> tuple[PredictionRow, PredictionRow]:
+    """Judge what each arm learns.
+
+    Args:
+        evidence: The finished runs.
+
+    Returns:
+        The prediction about one loop, and that about the two kinds of two.
+    """
+    ends = outcomes(evidence.table)
+    solved, means = solved_by_arm(ends), seed_means(accuracies(evidence.table))
+    p_value = success_p_value(solved[ACCUMULATE], solved[RESCAN])
+    counts = {label: f"{some} of {counted(all_, 'seed')}" for label, (some, all_) in solved.items()}
     one = PredictionRow(
         claim=(
             "With one loop no seed solves S3: a single reflection a token cannot be a "
@@ -80,8 +95,9 @@ def _learning(evidence: Evidence) -> tuple[Section, tuple[PredictionRow, ...]]:
             f"Solved with one loop: {counts[ONE]}; accuracy at length {LENGTH}: "
             f"{said(means, ONE, LENGTH)}, where knowing the sign alone gives 0.333."
         ),
-        verdict=verdict(agrees=solved[ONE][0] == 0),
+        verdict=verdict(nobody_solved(ends, ONE)),
     )
+    more = solved[ACCUMULATE][0] > solved[RESCAN][0]
     two = PredictionRow(
         claim=(
             "At equal budgets more seeds solve S3 with two loops under accumulate than under "
@@ -93,102 +109,133 @@ def _learning(evidence: Evidence) -> tuple[Section, tuple[PredictionRow, ...]]:
             f"exact test: p = {p_value:.3f}). At four times the length: "
             f"{said(means, ACCUMULATE, 4 * LENGTH)} and {said(means, RESCAN, 4 * LENGTH)}."
         ),
+        verdict=verdict(more if p_value < SIGNIFICANCE else None),
+    )
+    return one, two
+
+
+def rank_prediction(tables: Mapping[str, pd.DataFrame]) -> PredictionRow:
+    """Judge the ranks of the composed transitions.
+
+    Args:
+        tables: `transition_ranks` of every arm that could be measured.
+
+    Returns:
+        The prediction with what happened.
+    """
+    claim = (
+        "Relative to the gate baseline the transition composed over T loops has rank at most T, "
+        "and rank T wherever the loops' keys are linearly independent."
+    )
+    basis = "R1, R2, R6"
+    if not tables:
+        nothing = "No run has left a model to measure."
+        return PredictionRow(claim, basis, nothing, verdict(None))
+    rows = pd.concat(tables.values())
+    free = rows[rows["keys_independent"]]
+    share = (free["product_rank"] == free["num_loops"]).groupby(free["num_loops"]).mean()
+    two = [label for label in (ACCUMULATE, RESCAN) if label in tables]
+    medians = {label: median_by_loops(tables[label], "entropy_rank")[2] for label in two}
+    largest = rows.groupby("num_loops")["product_rank"].max().astype(str).to_dict()
+    full = {loops: f"{100 * part:.5g} %" for loops, part in share.items()}
+    return PredictionRow(
+        claim=claim,
+        basis=basis,
+        happened=" ".join(
+            [
+                f"Largest rank after T loops: {_by_loops(largest)}.",
+                "Share with rank T among transitions with linearly independent keys: "
+                f"{_by_loops(full)} (n {len(free):,} of {len(rows):,}).",
+                *(
+                    f"Median effective (entropy) rank after two loops, {label}: {median:.2f}."
+                    for label, median in medians.items()
+                ),
+            ]
+        ),
         verdict=verdict(
-            agrees=solved[ACCUMULATE][0] > solved[RESCAN][0], decided=p_value < SIGNIFICANCE
+            bool((rows["product_rank"] <= rows["num_loops"]).all()),
+            bool((share == 1).all()),
+            True if 2 in share.index else None,
         ),
     )
+
+
+def _by_loops(values: Mapping[Hashable, str]) -> str:
+    return ", ".join(f"{value} with T = {loops}" for loops, value in values.items()) or "none"
+
+
+def _learning(evidence: Evidence, rows: tuple[PredictionRow, PredictionRow]) -> Section:
     section = problem_section("S3", evidence.table, evidence.looks, card=evidence.card)
-    return (
-        replace(
-            section,
-            title="The word problem of S3: what do two loops buy?",
-            question=(
-                "After every token the model must name the product of all permutations of three "
-                "things so far. The arms differ in the number of loops, and in whether the second "
-                "loop starts from an empty state (rescan, as in LT2's code) or applies the updates "
-                "of both loops to one state (accumulate, as in LT2's rank argument)."
-            ),
-            prediction=f"{one.claim} {two.claim}",
-            basis="E8; experience",
-            verdict=two.verdict,
-            happened=[one.happened, two.happened],
-            notes=[
-                *section.notes,
-                "Equal tuning: one learning rate and the same two starting deviations were tried "
-                "for all arms beforehand, on the evaluation split. Failure within this budget says "
-                "nothing about what an arm can express.",
-            ],
+    return replace(
+        section,
+        title="The word problem of S3: what do two loops buy?",
+        question=(
+            "After every token the model must name the product of all permutations of three "
+            "things so far. The arms differ in the number of loops, and in whether the second "
+            "loop starts from an empty state (rescan, as in LT2's code) or applies the updates "
+            "of both loops to one state (accumulate, as in LT2's rank argument)."
         ),
-        (one, two),
+        prediction=" ".join(row.claim for row in rows),
+        basis="; ".join(row.basis for row in rows),
+        verdict=joint_verdict(rows),
+        happened=[row.happened for row in rows],
+        notes=[
+            *section.notes,
+            "Equal tuning: one learning rate and the same two starting deviations were tried "
+            "for all arms beforehand, on the evaluation split. Failure within this budget says "
+            "nothing about what an arm can express.",
+        ],
     )
 
 
-def _rank(evidence: Evidence) -> tuple[Section, PredictionRow]:
-    tables = {
-        label: pd.concat([transition_ranks(path, LENGTH) for path in evidence.arm(label).values()])
-        for label in (ONE, RESCAN, ACCUMULATE)
-    }
-    rank = {label: median_by_loops(table, "rank") for label, table in tables.items()}
-    entropy = {label: median_by_loops(table, "entropy_rank") for label, table in tables.items()}
-    most = max(int((table["rank"] - table["num_loops"]).max()) for table in tables.values())
-    row = PredictionRow(
-        claim=(
-            "Relative to the gate baseline the transition composed over T loops has rank at most "
-            "T, and rank T wherever the loops' keys are linearly independent."
+def _rank(evidence: Evidence, tables: Mapping[str, pd.DataFrame], row: PredictionRow) -> Section:
+    section = Section(
+        title="The rank of the loops' transition in the models just trained",
+        question=(
+            "LT2 argues that T loops multiply T rank-one updates into one of rank T. What do "
+            "the trained models make of it?"
         ),
-        basis="R2, R6",
-        happened=(
-            f"Rank never exceeds the number of loops. Median rank after two loops: accumulate "
-            f"{rank[ACCUMULATE][2]:g}, rescan {rank[RESCAN][2]:g}; median effective (entropy) "
-            f"rank {entropy[ACCUMULATE][2]:.2f} and {entropy[RESCAN][2]:.2f}."
-            if most <= 0
-            else f"The rank exceeds the number of loops by {most}."
-        ),
-        verdict=verdict(agrees=most <= 0 and rank[ACCUMULATE][2] == 2),
+        prediction=row.claim,
+        basis=row.basis,
+        happened=[row.happened],
+        verdict=row.verdict,
     )
+    if not tables:
+        return section
     frame = pd.concat([effective_ranks(table, label) for label, table in tables.items()])
-    drawing = effective_rank_by_loops(frame, styles=evidence.looks)
+    models = sum(len(evidence.trained(label)) for label in tables)
     figure = ReportFigure(
-        drawing,
-        f"Effective rank of the correction over tokens, heads and {SEEDS} seeds of each arm, at "
+        effective_rank_by_loops(frame, styles=evidence.looks),
+        f"Effective rank of the correction over tokens, heads and seeds ({models} models), at "
         f"length {LENGTH}. Under rescan the composed transition acts on no single state: there the "
         "number says how different the loops' keys are, not what one state undergoes (L1, L2).",
         f"Effective rank against loops. {row.happened}",
     )
-    return (
-        Section(
-            title="The rank of the loops' transition in the models just trained",
-            question=(
-                "LT2 argues that T loops multiply T rank-one updates into one of rank T. What do "
-                "the trained models make of it?"
-            ),
-            prediction=row.claim,
-            basis=row.basis,
-            happened=[row.happened],
-            verdict=row.verdict,
-            figures=[figure],
-            tables=[ReportTable(_rank_table(tables), "Medians over tokens, heads and seeds.")],
-            notes=[
-                "Rank counts directions however weak; effective rank (the exponential of the "
-                "entropy of the normalised singular values) weighs them. Neither has a floor other "
-                "than 0, which mixers without erasure show for every T (R8)."
-            ],
-        ),
-        row,
+    return replace(
+        section,
+        figures=[figure],
+        tables=[ReportTable(_rank_table(tables), "Medians over tokens, heads and seeds.")],
+        notes=[
+            "Rank counts directions however weak, here those of the transitions multiplied out in "
+            "float64; keys count as independent where the least singular value that this leaves "
+            "(R4) is well above rounding. Effective rank (the exponential of the entropy of the "
+            "normalised singular values) weighs directions. Neither has a floor other than 0, "
+            "which mixers without erasure show for every T (R8)."
+        ],
     )
 
 
-def _rank_table(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+def _rank_table(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows = []
     for label, table in tables.items():
         for loops, group in table.groupby("num_loops"):
-            middle = group[["rank", "entropy_rank", "ideal_entropy_rank", "beta"]].median()
+            middle = group[["product_rank", "entropy_rank", "ideal_entropy_rank", "beta"]].median()
             rows.append(
                 {
                     "arm": label,
                     "loops": int(str(loops)),
                     "acts on one state": "yes" if bool(group["acts_on_state"].all()) else "no",
-                    "rank": f"{middle['rank']:g}",
+                    "rank": f"{middle['product_rank']:g}",
                     "effective rank": f"{middle['entropy_rank']:.2f}",
                     "with orthogonal keys": f"{middle['ideal_entropy_rank']:.2f}",
                     "beta": f"{middle['beta']:.2f}",
