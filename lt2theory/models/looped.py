@@ -29,6 +29,8 @@ class LoopTrace:
         factors: What each (layer, loop) prepared: `Factors` of a linear mixer or
             `AttentionInputs`. Under `accumulate` the op of loop tau receives those of loops
             0..tau joined by `Factors.after`.
+        residuals: Residual stream after each block, by (layer, loop), each `[b t d]`; the loop
+            gate and the norm between loops come after the last block.
     """
 
     config: LoopedConfig
@@ -36,6 +38,7 @@ class LoopTrace:
     logits: Float[Tensor, "b t n"]
     states: tuple[Float[Tensor, "b t d"], ...]
     factors: dict[tuple[int, int], Prepared]
+    residuals: dict[tuple[int, int], Float[Tensor, "b t d"]]
 
 
 class LoopedModel(nn.Module):
@@ -162,8 +165,10 @@ class LoopedModel(nn.Module):
         stream = open_stream(tokens, ids, None)
         self._check_positions(stream, None)
         state = LoopState(self.config, stream, record=True)
-        states = self._loop(self.embed(tokens, stream), state)
-        return LoopTrace(self.config, tokens, self.read_out(states[-1]), states, state.prepared)
+        residuals: dict[tuple[int, int], Tensor] = {}
+        states = self._loop(self.embed(tokens, stream), state, residuals)
+        logits = self.read_out(states[-1])
+        return LoopTrace(self.config, tokens, logits, states, state.prepared, residuals)
 
     def embed(
         self, tokens: Int[Tensor, "b t"], stream: Stream | None = None
@@ -211,13 +216,20 @@ class LoopedModel(nn.Module):
         head = self.embedding.weight if self.config.tie_embeddings else self.head.weight
         return F.linear(h, head)
 
-    def _loop(self, h: Tensor, state: LoopState) -> tuple[Tensor, ...]:
-        """h^(0) .. h^(T)."""
+    def _loop(
+        self,
+        h: Tensor,
+        state: LoopState,
+        residuals: dict[tuple[int, int], Tensor] | None = None,
+    ) -> tuple[Tensor, ...]:
+        """h^(0) .. h^(T); the stream after every block is put into `residuals` where given."""
         states = [h]
         for loop in range(self.config.num_loops):
             start = h
             for layer, block in enumerate(self.blocks):
                 h = block(h, state.mix_at(layer, loop))
+                if residuals is not None:
+                    residuals[layer, loop] = h
             if self.config.loop_gate:
                 h = h + self.loop_gate[loop] * start
             if self.config.norm_between_loops:

@@ -1,5 +1,7 @@
 """Composed transitions of real models against dense products of the factors that ran."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -152,7 +154,7 @@ def hand_made(keys, betas, log_decays=None) -> LoopTrace:
         k = of_loop(keys, loop)
         decay = None if log_decays is None else of_loop(log_decays, loop)
         factors[0, loop] = Factors(k[:, :, 0], k, k, log_decay=decay, beta=of_loop(betas, loop))
-    return LoopTrace(trace.config, trace.tokens, trace.logits, trace.states, factors)
+    return replace(trace, factors=factors)
 
 
 def last_row(trace: LoopTrace) -> pd.Series:

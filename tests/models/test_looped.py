@@ -1,5 +1,6 @@
 """The looped model: initialisation, loop gate, trace, dtypes, bad input."""
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -71,7 +72,11 @@ def test_trace_is_forward(build: Build, tokens: Tensor, preset: str) -> None:
     assert len(trace.states) == model.config.num_loops + 1
     assert torch.equal(trace.states[0], model.embed(tokens))
     assert torch.equal(trace.states[-1], model.run_embedded(model.embed(tokens)))
-    assert set(trace.factors) == {(layer, loop) for layer in range(2) for loop in range(2)}
+    places = {(layer, loop) for layer in range(2) for loop in range(2)}
+    assert set(trace.factors) == set(trace.residuals) == places
+    gate = torch.zeros(model.config.width) if not model.config.loop_gate else model.loop_gate[0]
+    after = trace.residuals[1, 0] + gate * trace.states[0]
+    torch.testing.assert_close(after, trace.states[1])
 
 
 @pytest.mark.parametrize("mixer", ["deltanet", "gdn", "kda", "linear_attention"])
@@ -154,3 +159,78 @@ def test_tied_embeddings_share_one_parameter() -> None:
     model = LoopedModel(LoopedConfig(tie_embeddings=True))
     assert "head.weight" not in model.state_dict()
     assert model(torch.zeros(1, 3, dtype=torch.int64)).shape == (1, 3, 256)
+
+
+def test_embed_checks_what_it_is_given(build: Build) -> None:
+    model = build("toy-gdn", positions="learned", max_length=4)
+    with pytest.raises(ValueError, match="tokens: id 11 is outside"):
+        model.embed(torch.tensor([[0, 11]]))
+    with pytest.raises(ValueError, match=r"length 5 .*max_length = 4"):
+        model.embed(torch.zeros(1, 5, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_half_precision_under_autocast(build: Build, tokens: Tensor, preset: str) -> None:
+    """Streaming and parallel form agree as far as bfloat16 projections let them."""
+    model = build(preset).float()
+    exact = model(tokens)
+    cache = model.new_cache(3)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = model(tokens)
+        pieces = [model(tokens[:, :7], cache), model(tokens[:, 7:8], cache)]
+    pieces.append(model(tokens[:, 8:], cache))  # a cache serves both precisions
+    with torch.autocast("cpu", torch.bfloat16):
+        model(tokens[:, :1], cache)
+    assert all(s.state is None or s.state.dtype == torch.float32 for s in cache.slots.values())
+    # bfloat16 keeps 8 bits; with the recurrence itself rounded this was several times as much
+    for other in (half, torch.cat(pieces, 1)):
+        assert (other.float() - exact).norm() < 0.03 * exact.norm()
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_functional_transforms(build: Build, tokens: Tensor, preset: str) -> None:
+    """Gradients a row by `vmap(grad)`, and forward mode against reverse mode."""
+    model = build(preset, backend="reference" if "full" in preset or "window" in preset else "auto")
+    point = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(parameters: dict[str, Tensor], rows: Tensor) -> Tensor:
+        return torch.func.functional_call(model, parameters, (rows,)).square().mean()
+
+    each = torch.func.vmap(torch.func.grad(loss), (None, 0))(point, tokens[:, None])
+    whole = torch.func.grad(loss)(point, tokens)
+    for name, value in whole.items():
+        torch.testing.assert_close(each[name].mean(0), value, atol=1e-10, rtol=1e-8)
+    generator = torch.Generator().manual_seed(9)
+    along = {
+        name: torch.randn(value.shape, generator=generator, dtype=value.dtype)
+        for name, value in point.items()
+    }
+    with warnings.catch_warnings():
+        # torch compiles its own decompositions by a function that it deprecates
+        warnings.simplefilter("ignore", DeprecationWarning)
+        _, slope = torch.func.jvp(lambda p: loss(p, tokens), (point,), (along,))
+    expected = sum((whole[name] * along[name]).sum() for name in point)
+    torch.testing.assert_close(slope, expected, atol=1e-10, rtol=1e-8)
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_empty_batch(build: Build, preset: str) -> None:
+    assert build(preset)(torch.zeros(0, 5, dtype=torch.int64)).shape == (0, 5, 11)
+
+
+def test_parameters_can_be_counted_on_the_meta_device() -> None:
+    config = presets()["toy-kda"]
+    with torch.device("meta"):
+        model = LoopedModel(config)
+    expected = sum(p.numel() for p in LoopedModel(config).parameters())
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+@pytest.mark.gpu
+def test_weights_do_not_depend_on_the_device() -> None:
+    before = torch.cuda.get_rng_state()
+    with torch.device("cuda"):
+        model = LoopedModel(presets()["toy-kda"])
+    assert torch.equal(before, torch.cuda.get_rng_state())
+    for name, value in LoopedModel(presets()["toy-kda"]).state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name].cpu(), value)
