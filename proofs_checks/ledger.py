@@ -5,7 +5,7 @@ from functools import cache
 
 from proofs_checks.claim import Claim
 
-GROUPS = ("rank_wy",)
+GROUPS = ("rank_wy", "stability")
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 
 
