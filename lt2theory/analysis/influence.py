@@ -149,8 +149,8 @@ def _pull_back(
 ) -> Tensor:
     """Return `[m b t d]`, each cotangent pulled back to the embeddings of each batch row."""
     copies, batch = cotangents.shape[0], embedded.shape[0]
-    x = embedded.repeat(copies, 1, 1).requires_grad_()
-    with torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
+        x = embedded.repeat(copies, 1, 1).requires_grad_()
         hidden = model.run_embedded(x)[:, -1:]
         output = hidden if read_out is None else read_out(hidden)
         weights = cotangents.repeat_interleave(batch, 0)[:, None]

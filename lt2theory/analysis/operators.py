@@ -273,7 +273,7 @@ class DPLROperator:
         the columns' products of norms, not with the (possibly cancelled) correction itself.
         """
         with torch.no_grad():
-            norms = (self.left.norm(dim=-2) * self.right.norm(dim=-2)).sum(-1)
+            norms = (_column_norms(self.left) * _column_norms(self.right)).sum(-1)
             size = max(self.dim, self.num_columns, 1)
             bound: Tensor = 4 * size**0.5 * torch.finfo(norms.dtype).eps * norms
             return bound
@@ -304,6 +304,16 @@ def _decay(key: Tensor, log_decay: Tensor) -> Tensor:
     if log_decay.shape == key.shape:
         return log_decay.exp()
     return log_decay.exp()[..., None].expand_as(key)
+
+
+def _column_norms(columns: Tensor) -> Tensor:
+    """Return the norm of every column, whose squares may overflow or underflow."""
+    if columns.shape[-2] == 0:
+        return columns.sum(-2)
+    largest = columns.abs().amax(-2, keepdim=True)
+    scaled = columns / torch.where(largest > 0, largest, torch.ones_like(largest))
+    norms: Tensor = largest.squeeze(-2) * scaled.norm(dim=-2)
+    return norms
 
 
 def _matmul(matrix: Tensor, vector: Tensor) -> Tensor:

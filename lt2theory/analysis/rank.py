@@ -17,8 +17,8 @@ RELATIVE_THRESHOLD = 1e-4
 
 
 def effective_rank(
-    singular_values: Float[Tensor, "*batch n"], kind: str = "entropy"
-) -> Float[Tensor, "*batch"]:
+    singular_values: Float[Tensor, "..."], kind: str = "entropy"
+) -> Float[Tensor, "..."]:
     """Effective rank of a spectrum, invariant to its scale and to its order.
 
     With `p_i = s_i / sum s` the kinds are
@@ -34,7 +34,7 @@ def effective_rank(
     without values, has effective rank 0.
 
     Args:
-        singular_values: Finite and non-negative, in any order along the last axis.
+        singular_values: `[..., n]`, finite and non-negative, in any order.
         kind: `entropy`, `stable`, `threshold` or `participation`.
 
     Returns:
@@ -57,15 +57,13 @@ def effective_rank(
     return torch.where(is_zero.squeeze(-1), torch.zeros_like(rank), rank)
 
 
-def numerical_rank(
-    singular_values: Float[Tensor, "*batch n"], tol: float | int
-) -> Int[Tensor, "*batch"]:
+def numerical_rank(singular_values: Float[Tensor, "..."], tol: float | int) -> Int[Tensor, "..."]:
     """How many singular values exceed `tol` times the largest one.
 
     Source: Golub and Van Loan, "Matrix Computations", section 5.4 (numerical rank).
 
     Args:
-        singular_values: Finite and non-negative, in any order along the last axis.
+        singular_values: `[..., n]`, finite and non-negative, in any order.
         tol: Relative tolerance, in [0, 1).
 
     Returns:
@@ -98,8 +96,10 @@ def _check_spectrum(singular_values: Tensor) -> None:
     """Refuse what no singular value decomposition returns.
 
     Raises:
-        ValueError: If a value is negative, infinite or NaN.
+        ValueError: If there is no axis of values, or one is negative, infinite or NaN.
     """
+    if singular_values.ndim == 0:
+        raise ValueError("singular_values: a scalar is not allowed (must be [..., n])")
     is_valid = singular_values.isfinite() & (singular_values >= 0)
     if not bool(is_valid.all()):
         worst = singular_values[~is_valid][0].item()

@@ -36,7 +36,7 @@ class GatedDeltaNet(DeltaMixer):
     ) -> Factors:
         q, k, v = self.project(x, stream, slot)
         step = F.softplus(at_least_float32(self.a_proj(x)) + self.dt_bias)
-        log_decay = -(self.A_log.exp() * step).unsqueeze(2)
+        log_decay = -(at_least_float32(self.A_log).exp() * step).unsqueeze(2)
         return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
 
     @override

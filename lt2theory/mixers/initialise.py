@@ -1,4 +1,8 @@
-"""Starting values that several mixers share."""
+"""Starting values that several mixers share.
+
+They are drawn where the generator lives and then copied, so that a seed gives the same draws on
+every device.
+"""
 
 import math
 
@@ -15,7 +19,9 @@ def truncated_normal_(weight: Tensor, std: float, generator: torch.Generator) ->
         generator: Source of randomness.
     """
     if not weight.is_meta:
-        nn.init.trunc_normal_(weight, 0.0, std, -3 * std, 3 * std, generator=generator)
+        drawn = torch.empty_like(weight, device=generator.device)
+        nn.init.trunc_normal_(drawn, 0.0, std, -3 * std, 3 * std, generator=generator)
+        _fill(weight, drawn)
 
 
 def uniform_(weight: Tensor, low: float, high: float, generator: torch.Generator) -> None:
@@ -28,7 +34,9 @@ def uniform_(weight: Tensor, low: float, high: float, generator: torch.Generator
         generator: Source of randomness.
     """
     if not weight.is_meta:
-        nn.init.uniform_(weight, low, high, generator=generator)
+        drawn = torch.empty_like(weight, device=generator.device)
+        nn.init.uniform_(drawn, low, high, generator=generator)
+        _fill(weight, drawn)
 
 
 def decay_rate_(log_rate: Tensor, generator: torch.Generator, low: float = 0.0) -> None:
@@ -55,3 +63,9 @@ def time_step_bias_(bias: Tensor, generator: torch.Generator) -> None:
     with torch.no_grad():
         step = bias.exp().clamp_(min=1e-4)
         bias.copy_(step + torch.log(-torch.expm1(-step)))
+
+
+def _fill(weight: Tensor, drawn: Tensor) -> None:
+    """Copy the draw to the parameter's device."""
+    with torch.no_grad():
+        weight.copy_(drawn)

@@ -44,7 +44,7 @@ class KimiDeltaAttention(DeltaMixer):
         q, k, v = self.project(x, stream, slot)
         step = F.softplus(at_least_float32(self.f_proj(x)) + self.dt_bias)
         step = step.unflatten(-1, (self.options.num_heads, -1))
-        log_decay = -(self.A_log.exp().unsqueeze(-1) * step).unsqueeze(2)
+        log_decay = -(at_least_float32(self.A_log).exp().unsqueeze(-1) * step).unsqueeze(2)
         return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
 
     @override

@@ -30,9 +30,9 @@ class HadamardFeatureMap(nn.Module):
             x: Vectors along the last axis.
 
         Returns:
-            The same shape.
+            The same shape, in at least float32.
         """
-        y: Tensor = self.layer1(x) * self.layer2(x)
+        y: Tensor = at_least_float32(self.layer1(x)) * at_least_float32(self.layer2(x))
         return y
 
 
@@ -63,8 +63,7 @@ class LinearAttention(LinearMixer):
         q = self.feature_map_q(self.q_proj(x).unflatten(-1, (heads, -1)))
         k = self.feature_map_k(self.k_proj(x).unflatten(-1, (heads, -1)))
         v = self.v_proj(x).unflatten(-1, (heads, -1))
-        q, k, v = at_least_float32(q), at_least_float32(k), at_least_float32(v)
-        return Factors(q, k.unsqueeze(2), v.unsqueeze(2))
+        return Factors(q, k.unsqueeze(2), at_least_float32(v).unsqueeze(2))
 
     @override
     def output(

@@ -52,7 +52,7 @@ def short_convolution(
         past = x.new_zeros(x.shape[0], width - 1, x.shape[2])
     padded = torch.cat([past.to(x.dtype), x], 1)
     if slot is not None:
-        slot.conv = padded[:, length:]
+        slot.conv = padded[:, length:].clone()  # a view would keep all of `padded` alive
     segments = stream.segments_with_past(width - 1)
     taps = weight[:, 0].to(x.dtype)
     y = x * taps[:, -1]

@@ -6,7 +6,7 @@ its own keys and values (claim L5; LT2's public code keeps one
 cache a layer).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ class LoopCache:
 
     Attributes:
         config: Config of the model that made it.
+        model_id: Identity of the model that made it.
         batch_size: Rows.
         device: Device of the model.
         dtype: Dtype of the model's parameters.
@@ -34,6 +35,7 @@ class LoopCache:
     """
 
     config: LoopedConfig
+    model_id: str
     batch_size: int
     device: torch.device
     dtype: torch.dtype
@@ -59,12 +61,32 @@ class LoopCache:
         bookkeeping = sum(x.numel() * x.element_size() for x in own if x is not None)
         return bookkeeping + sum(slot.num_bytes() for slot in self.slots.values())
 
-    def check(self, tokens: Tensor, config: LoopedConfig, dtype: torch.dtype) -> None:
+    def working_slots(self) -> dict[tuple[int, int], Slot]:
+        """Copy the slots for one call, which may still fail; a slot in two places stays one.
+
+        Returns:
+            Slots with the same tensors, to be updated by the call and then handed to `keep`.
+        """
+        copies = {id(slot): replace(slot) for slot in self.slots.values()}
+        return {place: copies[id(slot)] for place, slot in self.slots.items()}
+
+    def keep(self, slots: dict[tuple[int, int], Slot]) -> None:
+        """Take over what a finished call left in its working slots.
+
+        Args:
+            slots: What `working_slots` gave.
+        """
+        self.slots = slots
+
+    def check(
+        self, tokens: Tensor, config: LoopedConfig, model_id: str, dtype: torch.dtype
+    ) -> None:
         """Refuse a cache that another model, batch or dtype made.
 
         Args:
             tokens: The tokens about to be fed.
             config: The model's config.
+            model_id: The model's identity.
             dtype: The dtype of the model's parameters.
 
         Raises:
@@ -72,6 +94,8 @@ class LoopCache:
         """
         if config != self.config:
             raise ValueError("cache: it was made by a model with another config; use new_cache")
+        if model_id != self.model_id:
+            raise ValueError("cache: it was made by another model of this config; use new_cache")
         if tokens.shape[0] != self.batch_size:
             raise ValueError(
                 f"cache: made for batch size {self.batch_size}, got tokens of {tokens.shape[0]}"

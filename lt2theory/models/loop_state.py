@@ -11,7 +11,6 @@ from torch import Tensor
 
 from lt2theory.mixers import LinearMixer, Slot, Stream
 from lt2theory.models.block import AnyMixer, Mix
-from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
 from lt2theory.ops import run_factors, softmax_attention
 from lt2theory.ops.factors import AttentionInputs, Factors
@@ -25,6 +24,12 @@ _RESET = {torch.float32: -110.0, torch.float64: -800.0}
 class LoopState:
     """What one forward pass carries from loop to loop.
 
+    Args:
+        config: Config of the model.
+        stream: Where the tokens stand.
+        slots: What every (layer, loop) remembers, updated in place; None remembers nothing.
+        record: Whether to keep what the mixers prepare.
+
     Attributes:
         prepared: What each (layer, loop) prepared; filled only when recording.
     """
@@ -33,14 +38,14 @@ class LoopState:
         self,
         config: LoopedConfig,
         stream: Stream,
-        cache: LoopCache | None = None,
+        slots: dict[tuple[int, int], Slot] | None = None,
         *,
         record: bool = False,
     ) -> None:
         self.prepared: dict[tuple[int, int], Prepared] = {}
         self._config = config
         self._stream = stream
-        self._cache = cache
+        self._slots = slots
         self._record = record
         self._earlier: dict[int, Factors] = {}
 
@@ -56,7 +61,7 @@ class LoopState:
         """
 
         def mix(mixer: AnyMixer, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
-            slot = Slot() if self._cache is None else self._cache.slots[layer, loop]
+            slot = Slot() if self._slots is None else self._slots[layer, loop]
             if isinstance(mixer, LinearMixer):
                 factors = mixer.prepare(x, self._stream, slot)
                 self._note(layer, loop, factors)
@@ -85,7 +90,9 @@ class LoopState:
     def _attend(self, inputs: AttentionInputs, slot: Slot) -> Float[Tensor, "b t h v"]:
         keys, values = inputs.k, inputs.v
         if slot.keys is not None and slot.values is not None:
-            keys, values = torch.cat([slot.keys, keys], 1), torch.cat([slot.values, values], 1)
+            # The cached ones may come from a call under another autocast.
+            keys = torch.cat([slot.keys.to(keys.dtype), keys], 1)
+            values = torch.cat([slot.values.to(values.dtype), values], 1)
         past = keys.shape[1] - inputs.k.shape[1]
         o = softmax_attention(
             inputs.q,
@@ -97,10 +104,12 @@ class LoopState:
             key_segments=self._stream.segments_with_past(past),
             backend=self._config.backend,
         )
-        if self._cache is not None:
+        if self._slots is not None:
             kept = keys.shape[1] if inputs.window is None else inputs.window - 1
             drop = max(0, keys.shape[1] - kept)
-            slot.keys, slot.values = keys[:, drop:], values[:, drop:]
+            if drop:  # a view would keep what it drops alive
+                keys, values = keys[:, drop:].clone(), values[:, drop:].clone()
+            slot.keys, slot.values = keys, values
         return o
 
 

@@ -1,5 +1,6 @@
 """The looped model: N blocks shared over T loops."""
 
+import uuid
 from dataclasses import dataclass
 
 import torch
@@ -53,7 +54,10 @@ class LoopedModel(nn.Module):
     def __init__(self, config: LoopedConfig, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.config = config
-        with torch.random.fork_rng(devices=[]):  # torch's own layers draw on construction
+        self._id = uuid.uuid4().hex  # caches belong to one model
+        default = torch.get_default_device()
+        devices = [default] if default.type == "cuda" else []
+        with torch.random.fork_rng(devices):  # torch's own layers draw on construction
             self.embedding = nn.Embedding(config.vocab_size, config.width)
             if config.max_length is not None:
                 self.position_embedding = nn.Embedding(config.max_length, config.width)
@@ -99,7 +103,8 @@ class LoopedModel(nn.Module):
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: {batch_size} must be >= 1")
-        return LoopCache(self.config, batch_size, self.embedding.weight.device, self.dtype)
+        device = self.embedding.weight.device
+        return LoopCache(self.config, self._id, batch_size, device, self.dtype)
 
     def forward(
         self,
@@ -130,15 +135,19 @@ class LoopedModel(nn.Module):
         """
         self._check_tokens(tokens, last_logits)
         if cache is not None:
-            cache.check(tokens, self.config, self.dtype)
+            cache.check(tokens, self.config, self._id, self.dtype)
         ids = document_ids(tokens, cache, lengths, documents)
         stream = open_stream(tokens, ids, cache)
         self._check_positions(stream, cache)
-        states = self._loop(self.embed(tokens, stream), LoopState(self.config, stream, cache))
-        if cache is not None:
-            close_stream(stream, ids, cache)
+        slots = None if cache is None else cache.working_slots()
+        states = self._loop(self.embed(tokens, stream), LoopState(self.config, stream, slots))
         h = states[-1] if last_logits is None else states[-1][:, tokens.shape[1] - last_logits :]
-        return self.read_out(h)
+        logits = self.read_out(h)
+        if cache is not None and slots is not None:
+            # Last, so that a call that fails or is interrupted leaves the cache as it was.
+            cache.keep(slots)
+            close_stream(stream, ids, cache)
+        return logits
 
     def trace(
         self,
@@ -170,24 +179,26 @@ class LoopedModel(nn.Module):
         logits = self.read_out(states[-1])
         return LoopTrace(self.config, tokens, logits, states, state.prepared, residuals)
 
-    def embed(
-        self, tokens: Int[Tensor, "b t"], stream: Stream | None = None
-    ) -> Float[Tensor, "b t d"]:
+    def embed(self, tokens: Tensor, stream: Stream | None = None) -> Float[Tensor, "b t d"]:
         """h^(0): token embeddings, plus learned positions where the config has them.
 
         Args:
-            tokens: Token ids.
+            tokens: Token ids `[b t]`.
             stream: Positions of the tokens; None counts from 0.
 
         Returns:
             `[b t d]`.
+
+        Raises:
+            ValueError: Bad tokens, or more of them than learned positions.
         """
+        if stream is None:
+            self._check_tokens(tokens, None)
+            stream = open_stream(tokens, None, None)
+            self._check_positions(stream, None)
         h: Tensor = self.embedding(tokens)
         if self.config.positions == "learned":
-            positions = (
-                open_stream(tokens, None, None).positions if stream is None else stream.positions
-            )
-            h = h + self.position_embedding(positions)
+            h = h + self.position_embedding(stream.positions)
         return h
 
     def run_embedded(self, h: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
@@ -243,14 +254,12 @@ class LoopedModel(nn.Module):
                 f"tokens: got {tokens.dtype} of shape {tuple(tokens.shape)}; "
                 "must be int64 or int32 of shape [batch, length]"
             )
-        # On a GPU the check would wait for the device; the embedding's own check guards there.
-        if tokens.device.type == "cpu" and tokens.numel():
-            low, high = int(tokens.min()), int(tokens.max())
-            if low < 0 or high >= self.config.vocab_size:
-                bad = low if low < 0 else high
-                raise ValueError(
-                    f"tokens: id {bad} is outside the vocabulary 0..{self.config.vocab_size - 1}"
-                )
+        low, high = _extremes(tokens)
+        if low < 0 or high >= self.config.vocab_size:
+            bad = low if low < 0 else high
+            raise ValueError(
+                f"tokens: id {bad} is outside the vocabulary 0..{self.config.vocab_size - 1}"
+            )
         if last_logits is not None and not 0 <= last_logits <= tokens.shape[1]:
             raise ValueError(f"last_logits: {last_logits} must lie in 0..{tokens.shape[1]}")
 
@@ -266,3 +275,14 @@ class LoopedModel(nn.Module):
             raise ValueError(
                 f"tokens: length {furthest} is beyond the learned positions (max_length = {limit})"
             )
+
+
+def _extremes(tokens: Tensor) -> tuple[int, int]:
+    """The least and the largest id where looking costs nothing, and (0, 0) elsewhere."""
+    # On a GPU a look would wait for the device; the embedding's own check guards there.
+    if tokens.device.type != "cpu" or not tokens.numel():
+        return 0, 0
+    try:
+        return int(tokens.min()), int(tokens.max())
+    except RuntimeError:  # mapped by torch.func.vmap, or a fake tensor: there are no values
+        return 0, 0

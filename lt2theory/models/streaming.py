@@ -25,7 +25,7 @@ def document_ids(
             is padding.
 
     Returns:
-        `[b t]`, or None for one unbroken stream.
+        `[b t]`, -1 for padding, or None for one unbroken stream.
 
     Raises:
         ValueError: The arguments contradict each other, the cache, or the tokens.
@@ -46,7 +46,9 @@ def document_ids(
             )
         if begun and carried is None:
             raise ValueError("documents: the cached stream began without documents")
-        return documents.to(torch.int64)
+        _check_integers("documents", documents)
+        # One id for all padding, so that changing it begins nothing.
+        return documents.to(tokens.device, torch.int64).clamp(min=-1)
     if carried is None:
         return None
     if bool((carried < 0).any()):
@@ -59,11 +61,18 @@ def _from_lengths(tokens: Int[Tensor, "b t"], lengths: Tensor) -> Int[Tensor, "b
     batch, length = tokens.shape
     if lengths.shape != (batch,):
         raise ValueError(f"lengths: shape {tuple(lengths.shape)} must be ({batch},)")
+    _check_integers("lengths", lengths)
     if bool((lengths < 1).any()) or bool((lengths > length).any()):
         raise ValueError(f"lengths: {lengths.tolist()} must lie in 1..{length}")
     index = torch.arange(length, device=tokens.device)
     padding = index.unsqueeze(0) < (length - lengths.to(tokens.device)).unsqueeze(1)
     return -padding.to(torch.int64)
+
+
+def _check_integers(name: str, values: Tensor) -> None:
+    """Refuse what would be rounded silently."""
+    if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
+        raise ValueError(f"{name}: got {values.dtype}; must be an integer dtype, such as int64")
 
 
 def open_stream(

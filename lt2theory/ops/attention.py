@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.ops.attention_reference import AttentionProblem
+from lt2theory.ops.autocast import own_precision
 from lt2theory.ops.backends import ATTENTIONS, AttentionRunner, AttentionWorkload, Choice
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
@@ -24,7 +25,8 @@ def softmax_attention(
 
     The last query and the last key are the same token, so with earlier keys from a cache query i
     is token `M - L + i`. All tensors but the segments share one floating dtype, and all share one
-    device. The fused kernels behind `chunked` have first derivatives only; `reference` has all.
+    device; autocast changes nothing. The fused kernels behind `chunked` have first derivatives
+    only, in reverse mode; `reference` has all.
 
     Args:
         q: Queries `[batch, L, head, key width]`.
@@ -62,7 +64,9 @@ def softmax_attention(
         query_segments=query_segments,
         key_segments=key_segments,
     )
-    return explain_attention(problem, backend=backend).backend.load()(problem)
+    runner = explain_attention(problem, backend=backend).backend.load()
+    with own_precision(q.device):
+        return runner(problem)
 
 
 def explain_attention(

@@ -21,7 +21,7 @@ from lt2theory.ops.chunk_terms import Chunks, ChunkTerms, undecayed_terms
 from lt2theory.ops.chunked_scalar import scalar_terms
 from lt2theory.ops.chunked_vector import vector_terms
 from lt2theory.ops.factors import Factors
-from lt2theory.ops.reference import state_dtype
+from lt2theory.ops.reference import reference_recurrence, state_dtype
 from lt2theory.ops.triangular import unit_lower_inverse
 
 
@@ -47,15 +47,11 @@ def chunked_recurrence(
     Returns:
         The outputs, in the dtype of `factors.v`, and the state after the last token.
     """
+    if factors.v.numel() == 0:  # no tokens, rows, heads or values: there is nothing to cut
+        return reference_recurrence(factors, initial_state)
     factors = _as_decay_first(factors)
     dtype = state_dtype(factors.v.dtype)
-    batch, length, heads, width = factors.q.shape
-    value_width = factors.v.shape[-1]
-    if length == 0:
-        state = initial_state
-        if state is None:
-            state = factors.v.new_zeros(batch, heads, width, value_width, dtype=dtype)
-        return factors.v.new_zeros(batch, 0, heads, value_width), state
+    length, width = factors.q.shape[1], factors.q.shape[-1]
     tokens = chunk_tokens or _choose_chunk(factors)
     chunks = _cut(factors, tokens, dtype)
     if chunks.log_decay is None:

@@ -5,6 +5,7 @@ from typing import Literal, cast, get_args, overload
 import torch
 from torch import Tensor
 
+from lt2theory.ops.autocast import own_precision
 from lt2theory.ops.backends import RECURRENCES, Choice, RecurrenceRunner, RecurrenceWorkload
 from lt2theory.ops.factors import FactorOrder, Factors
 from lt2theory.ops.reference import state_dtype
@@ -87,7 +88,8 @@ def linear_recurrence(
 
     `S_t = (I - beta_t k_t k_t^T) diag(alpha_t) S_{t-1} + w_t k_t v_t^T` and
     `o_t = scale * S_t^T q_t`; with `order="erase_first"` the decay acts after the erasure.
-    All tensors share one floating dtype and one device. Half precision is computed in float32.
+    All tensors share one floating dtype and one device. Half precision is computed in float32, and
+    autocast changes nothing.
 
     For f factors a token, k, v, log_decay, beta and write get an axis f after time: the factors
     are applied in turn, each with its own decay, and q reads after the last.
@@ -168,7 +170,9 @@ def run_factors(
     """
     _check_state(initial_state, factors)
     choice = explain_recurrence(factors, backend=backend)
-    output, state = choice.backend.load()(factors, initial_state)
+    runner = choice.backend.load()
+    with own_precision(factors.q.device):
+        output, state = runner(factors, initial_state)
     return (output, state) if return_state else output
 
 

@@ -142,3 +142,17 @@ def test_parameters_and_gradients_are_left_alone():
 def test_errors_name_the_argument(arguments, message):
     with pytest.raises(ValueError, match=message):
         measured_influence(model_of(), tokens_of(5), **{"position": 4, **arguments})
+
+
+def test_inference_mode_changes_nothing():
+    model, tokens = model_of(), tokens_of(5)
+    expected = measured_influence(model, tokens, 4)
+    with torch.inference_mode():
+        found = measured_influence(model, tokens, 4)
+    np.testing.assert_array_equal(found.norm, expected.norm)
+    np.testing.assert_array_equal(found.support, expected.support)
+
+
+def test_tokens_outside_the_vocabulary_are_refused():
+    with pytest.raises(ValueError, match="tokens: id 9999 is outside the vocabulary"):
+        measured_influence(model_of(), torch.full((1, 5), 9999), 4)

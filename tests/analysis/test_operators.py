@@ -377,3 +377,19 @@ ONES = torch.ones(2, 5, dtype=torch.float64)
 def test_errors_name_the_argument(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_rank_survives_columns_whose_squares_leave_the_range(scale: float) -> None:
+    generator = torch.Generator().manual_seed(6)
+    left, right = (torch.randn(4, 2, generator=generator, dtype=torch.float64) for _ in range(2))
+    plain = DPLROperator(torch.ones(4, dtype=torch.float64), left, right)
+    scaled = DPLROperator(plain.diagonal, left * scale, right / scale)
+    torch.testing.assert_close(
+        scaled.correction_singular_values(), plain.correction_singular_values()
+    )
+    assert scaled.rank(1e-6) == 2
+    # Two equal reflections still cancel.
+    cancelling = torch.cat([left[:, :1], -left[:, :1]], 1)
+    twice = DPLROperator(plain.diagonal, cancelling * scale, right[:, :1].repeat(1, 2) / scale)
+    assert twice.rank(1e-6) == 0

@@ -101,3 +101,10 @@ def test_impossible_spectra_are_refused(bad):
 def test_unknown_kind_lists_the_allowed_ones():
     with pytest.raises(ValueError, match=r"kind: 'nuclear' is not allowed .*'entropy', 'stable'"):
         effective_rank(torch.ones(2), kind="nuclear")
+
+
+def test_a_scalar_is_no_spectrum():
+    with pytest.raises(ValueError, match="singular_values: a scalar is not allowed"):
+        effective_rank(torch.tensor(1.0))
+    with pytest.raises(ValueError, match="singular_values: a scalar is not allowed"):
+        numerical_rank(torch.tensor(1.0), 1e-3)

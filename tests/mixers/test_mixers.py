@@ -156,3 +156,39 @@ def test_parameter_names_and_shapes_are_flas() -> None:
     for name, shapes in theirs.items():
         ours = {key: list(value.shape) for key, value in make(name).state_dict().items()}
         assert ours == shapes, name
+
+
+@pytest.mark.parametrize("name", ["gdn", "kda"])
+def test_decay_rates_of_a_half_precision_model_are_not_rounded(x: Tensor, name: str) -> None:
+    mixer = make(name).bfloat16()
+    with torch.no_grad():
+        mixer.A_log.fill_(1.0)
+        mixer.dt_bias.fill_(0.0)
+        for parameter in (mixer.a_proj if name == "gdn" else mixer.f_proj).parameters():
+            parameter.zero_()
+    log_decay = mixer.prepare(x.bfloat16(), stream(2, 9)).log_decay
+    assert log_decay.dtype == torch.float32
+    # e log 2; e rounded to bfloat16 is off by 6e-4
+    expected = torch.full_like(log_decay, -1.8841693)
+    torch.testing.assert_close(log_decay, expected, atol=1e-6, rtol=0)
+
+
+def test_feature_maps_multiply_in_float32() -> None:
+    mixer = make("linear_attention").bfloat16()
+    x = torch.randn(2, 9, 12, generator=torch.Generator().manual_seed(4)).bfloat16()
+    for name, got in (("k", mixer.prepare(x, stream(2, 9)).k), ("q", None)):
+        if got is None:
+            got = mixer.prepare(x, stream(2, 9)).q.unsqueeze(2)
+        feature_map = getattr(mixer, f"feature_map_{name}")
+        z = getattr(mixer, f"{name}_proj")(x).unflatten(-1, (3, -1))
+        expected = feature_map.layer1(z).float() * feature_map.layer2(z).float()
+        assert torch.equal(got[:, :, 0], expected)
+
+
+@pytest.mark.parametrize("name", LINEAR_DELTA)
+def test_convolution_history_holds_no_more_than_it_says(x: Tensor, name: str) -> None:
+    slot = Slot()
+    make(name).prepare(x, stream(2, 9), slot)
+    assert slot.conv is not None
+    assert slot.conv.shape[1] == 3
+    assert slot.conv.untyped_storage().nbytes() == slot.num_bytes()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.models import LoopedModel, presets
+from lt2theory.models import LoopCache, LoopedModel, presets
 
 Build = Callable[..., LoopedModel]
 TOLERANCE = 1e-10  # float64; only the order of sums differs
@@ -141,3 +141,80 @@ def test_bad_lengths_and_documents(build: Build, tokens: Tensor) -> None:
         model(tokens, cache, lengths=torch.tensor([1, 1, 1]))
     with pytest.raises(ValueError, match="documents: the cached stream began without"):
         model(tokens, cache, documents=torch.zeros_like(tokens))
+
+
+def test_cache_of_another_model_is_refused(build: Build, tokens: Tensor) -> None:
+    with pytest.raises(ValueError, match="cache: it was made by another model of this config"):
+        build("toy-gdn")(tokens, build("toy-gdn").new_cache(3))
+
+
+def contents(cache: LoopCache) -> list[object]:
+    own = [cache.length, cache.segments, cache.documents, cache.num_segments, cache.next_position]
+    for slot in cache.slots.values():
+        own += [slot.conv, slot.state, slot.keys, slot.values]
+    return own
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_a_failing_call_leaves_the_cache_untouched(
+    build: Build, tokens: Tensor, preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(preset)
+    cache = model.new_cache(3)
+    documents = torch.zeros_like(tokens)
+    first = model(tokens[:, :9], cache, documents=documents[:, :9])
+    before = contents(cache)
+    with monkeypatch.context() as patch:
+        patch.setattr(model.blocks[1].mixer, "output", None)  # fails after the first layer ran
+        with pytest.raises(TypeError):
+            model(tokens[:, 9:12], cache)
+    with pytest.raises(ValueError, match="tokens: id 11"):
+        model(tokens[:, 9:12] * 0 + 11, cache)
+    after = contents(cache)
+    assert all(x is y for x, y in zip(before, after, strict=True))
+    rest = model(tokens[:, 9:], cache)
+    torch.testing.assert_close(
+        torch.cat([first, rest], 1), model(tokens), atol=TOLERANCE, rtol=TOLERANCE
+    )
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_caches_hold_no_more_than_they_say(build: Build, tokens: Tensor, preset: str) -> None:
+    model = build(preset)
+    cache = model.new_cache(3)
+    with torch.no_grad():
+        model(tokens, cache)
+    held = [x for x in contents(cache)[5:] if isinstance(x, Tensor)]
+    storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in held}
+    assert sum(storages.values()) == cache.num_bytes()
+
+
+@pytest.mark.parametrize("preset", EVERY)
+def test_all_negative_ids_are_one_padding(build: Build, tokens: Tensor, preset: str) -> None:
+    """A document that goes on in the next call, behind padding of several ids."""
+    model = build(preset, positions="rope")
+    documents = torch.zeros_like(tokens)
+    documents[:, :3] = torch.tensor([-1, -2, -1])
+    documents[1, 3:5] = -7
+    cache = model.new_cache(3)
+    parts = [
+        model(tokens[:, a:b], cache, documents=documents[:, a:b])
+        for a, b in itertools.pairwise([0, 2, 8, 12])
+    ]
+    logits = torch.cat([*parts, model(tokens[:, 12:], cache)], 1)
+    for row, start in enumerate((3, 5, 3)):
+        alone = model(tokens[row : row + 1, start:])
+        torch.testing.assert_close(
+            logits[row : row + 1, start:], alone, atol=TOLERANCE, rtol=TOLERANCE
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_lengths_and_documents_are_integers(
+    build: Build, tokens: Tensor, dtype: torch.dtype
+) -> None:
+    model = build("toy-gdn")
+    with pytest.raises(ValueError, match=f"lengths: got {dtype}; must be an integer"):
+        model(tokens, lengths=torch.ones(3, dtype=dtype))
+    with pytest.raises(ValueError, match=f"documents: got {dtype}; must be an integer"):
+        model(tokens, documents=torch.ones(3, 23, dtype=dtype))

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -218,3 +219,14 @@ def test_random_configurations(make_factors, gradients, data):
     state = initial_state(factors) if draw(st.booleans()) else None
     expected = gradients(reference_recurrence, factors, state)
     assert_same(gradients(chunked_recurrence, factors, state), expected, FLOAT64)
+
+
+@pytest.mark.parametrize("empty", ["batch", "length", "heads", "value_width"])
+@pytest.mark.parametrize("decay", ["none", "scalar", "vector"])
+def test_nothing_to_do(make_factors: Callable[..., Factors], empty: str, decay: str) -> None:
+    factors = make_factors(**{"length": 5, empty: 0}, decay=decay, beta="uniform")
+    o, state = chunked_recurrence(factors)
+    expected, expected_state = reference_recurrence(factors)
+    assert torch.equal(o, expected)
+    assert torch.equal(state, expected_state)
+    assert o.shape == (*factors.q.shape[:-1], factors.v.shape[-1])

@@ -1,0 +1,23 @@
+"""Keeps an op's own precision where its caller runs under autocast."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+
+def own_precision(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which products have the dtype of their operands, whatever the caller's autocast.
+
+    Autocast rounds the operands of every matrix product, the matrix states and decays of a
+    recurrence among them; an op has widened exactly what has to stay wide, and is left alone.
+
+    Args:
+        device: Where the op runs.
+
+    Returns:
+        A context with autocast off; one that does nothing where it is off already.
+    """
+    kind = device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()
