@@ -5,7 +5,14 @@ from functools import cache
 
 from proofs_checks.claim import Claim
 
-GROUPS = ("rank_wy", "express_reflections", "express_permutations", "express_words", "stability")
+GROUPS = (
+    "rank_wy",
+    "express_reflections",
+    "express_permutations",
+    "express_words",
+    "semiseparable",
+    "stability",
+)
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 
 
