@@ -2,6 +2,8 @@
 
 from lt2theory.analysis.composition import compose_factors as compose_factors
 from lt2theory.analysis.composition import correction_spectrum as correction_spectrum
+from lt2theory.analysis.gradients import LoopGradients as LoopGradients
+from lt2theory.analysis.gradients import loop_gradients as loop_gradients
 from lt2theory.analysis.grouping import group_by_input as group_by_input
 from lt2theory.analysis.influence import Influence as Influence
 from lt2theory.analysis.influence import measured_influence as measured_influence
@@ -24,7 +26,9 @@ from lt2theory.analysis.receptive_field import reach_graph as reach_graph
 from lt2theory.analysis.receptive_field import selection_graph as selection_graph
 from lt2theory.analysis.receptive_field import selection_reach as selection_reach
 from lt2theory.analysis.stability import attention_weights as attention_weights
+from lt2theory.analysis.stability import block_rms as block_rms
 from lt2theory.analysis.stability import first_token_mass as first_token_mass
+from lt2theory.analysis.stability import gated_first_token_mass as gated_first_token_mass
 from lt2theory.analysis.stability import recurrence_weights as recurrence_weights
 from lt2theory.analysis.stability import residual_rms as residual_rms
 from lt2theory.analysis.transitions import MEANINGS as MEANINGS

@@ -54,10 +54,24 @@ class SoftmaxAttention(AttentionMixer):
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
         o = o.flatten(-2)
-        if self.options.output_gate:
-            o = o * torch.sigmoid(at_least_float32(self.g_proj(x)))
+        gate = self.gate(x)
+        if gate is not None:
+            o = o * gate
         y: Tensor = self.o_proj(o.to(x.dtype))
         return y
+
+    def gate(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t n"] | None:
+        """What the output of each head and channel is multiplied by.
+
+        Args:
+            x: The input that `prepare` saw, `[b t d]`.
+
+        Returns:
+            Numbers in (0, 1) `[b t h*v]`, or None without an output gate.
+        """
+        if not self.options.output_gate:
+            return None
+        return torch.sigmoid(at_least_float32(self.g_proj(x)))
 
     @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
