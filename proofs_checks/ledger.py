@@ -7,6 +7,7 @@ from proofs_checks.claim import Claim
 
 GROUPS = (
     "rank_wy",
+    "rank_bounds",
     "express_reflections",
     "express_permutations",
     "express_words",

@@ -6,7 +6,8 @@ from flint import fmpq_mat
 from sympy import Symbol, expand
 
 from proofs_checks.claim import Claim, Finding, claim
-from proofs_checks.exact import columns, factor, identity, product, random_column, random_rational
+from proofs_checks.exact import columns, identity, random_column, random_rational
+from proofs_checks.loops import Gates, loops, random_decays
 
 
 @claim(
@@ -60,15 +61,22 @@ def compact_wy(*, fast: bool, later_on_the_left: bool = True, coupled: bool = Tr
     evidence="exact",
     mutants={
         "beta may be zero": {"allow_zero_beta": True},
+        "a scalar gate": {"gates": "scalar"},
+        "rank T for any keys": {"demand_independent": False},
         "orthogonality is necessary": {"demand_orthogonal": True},
     },
 )
 def rank_iff_independent(
-    *, fast: bool, allow_zero_beta: bool = False, demand_orthogonal: bool = False
+    *,
+    fast: bool,
+    allow_zero_beta: bool = False,
+    gates: Gates = "none",
+    demand_independent: bool = True,
+    demand_orthogonal: bool = False,
 ) -> Finding:
     """Random rational instances; dependent keys are made by a linear combination."""
     rng = random.Random(2)
-    for _ in range(60 if fast else 600):
+    for _ in range(60 if fast else 2000):
         size = rng.randint(1, 5)
         keys = [random_column(rng, size) for _ in range(rng.randint(1, 5))]
         if len(keys) > 1 and rng.random() < 0.4:
@@ -77,14 +85,13 @@ def rank_iff_independent(
         if allow_zero_beta:
             betas[0] = betas[0] * 0
         together = columns(keys)
-        independent = together.rank() == len(keys)
+        independent = together.rank() == len(keys) or not demand_independent
         if demand_orthogonal:
             independent = independent and _orthogonal(together)
-        steps = [factor(k, b, None, order="decay_first") for k, b in zip(keys, betas, strict=True)]
-        full = (identity(size) - product(steps)).rank() == len(keys)
+        found = loops(keys, betas, random_decays(rng, size, len(keys), gates))
+        full = (identity(size) - found.effective()).rank() == len(keys)
         if full != independent:
-            said = ", ".join(str(k.transpose()) for k in keys)
-            return Finding(False, counterexample=f"keys {said}, beta {[str(b) for b in betas]}")
+            return Finding(False, counterexample=found.written())
     return Finding(True)
 
 
