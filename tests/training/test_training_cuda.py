@@ -1,5 +1,6 @@
 """A curriculum run on a CUDA device: it learns, and a broken-off run ends as an undisturbed one."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_learns_and_resumes(
     config = make_config(device="cuda", dtype=dtype)
     whole = run_curriculum(config, tmp_path / "whole")
     assert whole.stages[0].evaluation is not None
-    assert whole.stages[0].evaluation.scored_accuracy > 0.7
+    assert whole.stages[0].evaluation.loss < math.log(2)  # a coin's; it starts just above
 
     class BrokenOffError(Exception):
         pass
