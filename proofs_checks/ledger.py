@@ -12,6 +12,7 @@ GROUPS = (
     "express_permutations",
     "express_words",
     "semiseparable",
+    "loop_product",
     "stability",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
