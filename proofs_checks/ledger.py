@@ -13,6 +13,7 @@ GROUPS = (
     "express_words",
     "semiseparable",
     "loop_product",
+    "loop_carry",
     "stability",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
