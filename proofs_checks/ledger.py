@@ -11,6 +11,8 @@ GROUPS = (
     "express_reflections",
     "express_permutations",
     "express_words",
+    "express_spectrum",
+    "express_flips",
     "semiseparable",
     "loop_product",
     "loop_carry",
