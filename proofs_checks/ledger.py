@@ -17,6 +17,7 @@ GROUPS = (
     "loop_product",
     "loop_carry",
     "stability",
+    "cost",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 

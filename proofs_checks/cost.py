@@ -1,0 +1,232 @@
+"""C1: how the counted work grows with the length."""
+
+import itertools
+
+import torch
+from sympy import Expr, Poly, Rational, Symbol, simplify, symbols
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.mixers.linear_attention import HadamardFeatureMap
+from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.models.block import Block
+from proofs_checks.claim import Claim, Finding, claim
+
+_ONLY_FORMULA = "NSA and DSA by formula only: the toolkit has no such mixer yet"
+
+
+@claim(
+    "C1",
+    "pairs and steps in closed form",
+    statement=(
+        "Query-key pairs a head over L tokens: windows w L - w(w-1)/2 and linear mixers L steps, "
+        "both linear in L; softmax and DSA's indexer L(L+1)/2, and NSA's compressed branch "
+        "L^2/(2l) - L/2 + L/l, all quadratic with the leading coefficients 1/2, 1/2, 1/(2l)."
+    ),
+    conditions=(
+        "windows: L >= w; NSA: l divides L; a query sees its own token, and complete blocks only"
+    ),
+    scope="all",
+    source=f"derivation from the definitions; {_ONLY_FORMULA}",
+    evidence="symbolic",
+    mutants={
+        "windows from the first token": {"long_enough": False},
+        "queries do not see themselves": {"own_token": False},
+        "incomplete blocks are seen": {"complete_blocks": False},
+        "lengths between blocks": {"over": 1},
+    },
+)
+def closed_forms(
+    *,
+    fast: bool,
+    long_enough: bool = True,
+    own_token: bool = True,
+    complete_blocks: bool = True,
+    over: int = 0,
+) -> Finding:
+    """Induction on L: a closed form is right at its start and gains what the next query sees.
+
+    NSA's goes up by blocks: of the l queries after m blocks all see m, and the last one m + 1.
+    """
+    L, w, block, m = symbols("L w l m", positive=True, integer=True)
+    window = w * L - w * (w - 1) / 2
+    # At L = w every query has seen all tokens before it.
+    first = w if long_enough else 0
+    begun = window.subs(L, first) - (w * (w + 1) / 2 if long_enough else 0)
+    full = L * (L + 1) / 2
+    seen = L + 1 if own_token else L
+    compressed = L**2 / (2 * block) - L / 2 + L / block
+    gained = m * block + 1 if complete_blocks else (m + 1) * block
+    zeros = (
+        begun,
+        window.subs(L, L + 1) - window - w,
+        full.subs(L, 0),
+        full.subs(L, L + 1) - full - seen,
+        compressed.subs(L, 0),
+        compressed.subs(L, (m + 1) * block) - compressed.subs(L, m * block) - gained,
+        compressed.subs(L, m * block + over) - compressed.subs(L, m * block) - over * m,
+    )
+    grows = {window: (1, w), full: (2, Rational(1, 2)), compressed: (2, 1 / (2 * block))}
+    right = all(_leading(form, L) == expected for form, expected in grows.items())
+    return Finding(right and all(simplify(zero) == 0 for zero in zeros))
+
+
+def _leading(form: Expr, length: Symbol) -> tuple[int, Expr]:
+    """Degree and leading coefficient in the length."""
+    polynomial = Poly(form, length)
+    return polynomial.degree(), polynomial.LC()
+
+
+@claim(
+    "C1",
+    "where NSA's quadratic part takes over",
+    statement=(
+        "L^2/(2l), the compressed branch, equals L(Sl + w), the selected and window branches, at "
+        "L = 2l(Sl + w): 196,608 tokens for l = 64, S = 16, w = 512."
+    ),
+    conditions=(
+        "leading terms in L: counted pair by pair, with early queries that see less, the "
+        "compressed branch is ahead from L = 196,244 at these sizes"
+    ),
+    scope=f"all l, S, w for the leading terms; pair by pair at the given sizes; {_ONLY_FORMULA}",
+    source="derivation; NSA, arXiv 2502.11089",
+    evidence="exact",
+    expected="holds_with_conditions",
+    mutants={
+        "selected blocks counted as tokens": {"tokens_a_block": 1},
+        "every pair counted, at exactly that length": {"leading_terms": False},
+    },
+)
+def takes_over(
+    *, fast: bool, tokens_a_block: int | None = None, leading_terms: bool = True
+) -> Finding:
+    """The equation in letters, the number, and the count query by query."""
+    L, block, chosen, w = symbols("L l S w", positive=True)
+    at = 2 * block * (chosen * (tokens_a_block or block) + w)
+    equal = simplify((L**2 / (2 * block) - L * (chosen * block + w)).subs(L, at)) == 0
+    number = at.subs({block: 64, chosen: 16, w: 512}) == 196_608
+    crossed = _first_above(64, 16, 512)
+    near = crossed == (196_244 if leading_terms else 196_608)
+    return Finding(bool(equal and number and near))
+
+
+def _first_above(block: int, chosen: int, window: int) -> int:
+    """The least L at which the compressed branch has more pairs than the other two, summed up."""
+    ahead, length = 0, 0
+    while ahead <= 0:
+        length += 1
+        ahead += length // block - min(length, chosen * block) - min(length, window)
+    return length
+
+
+@claim(
+    "C1",
+    "counted FLOPs of the models",
+    statement=(
+        "Matrix-product FLOPs counted by torch in looped models: linear in L for the linear "
+        "mixers and the window, quadratic for softmax, T times one loop; accumulate has "
+        "T(T+1)/2 factor steps a token."
+    ),
+    conditions=(
+        "L >= 2w, lengths apart by a multiple of the backend's blocks; the counter ignores that "
+        "softmax is causal, so L^2 pairs"
+    ),
+    scope=(
+        "full, window, linear_attention, deltanet, gdn, kda, T = 1..3, both loop states, L from 4 "
+        "to 12 (token loop, every product predicted) and 64 to 384 (chunked, second "
+        "differences); elementwise work is not counted; NSA and DSA have no mixer yet"
+    ),
+    source="torch.utils.flop_counter on lt2theory.models",
+    evidence="exact",
+    mutants={
+        "softmax said to be linear": {"linear": (*MIXERS,)},
+        "accumulate said to take T factor steps": {"steps": "T"},
+        "windows longer than the text": {"window": 2048},
+        "one loop counted": {"loops": "1"},
+        "lengths between blocks": {"step": 40},
+        "a counter that knows of causality": {"pairs_a_square": Rational(1, 2)},
+    },
+)
+def counted(
+    *,
+    fast: bool,
+    linear: tuple[str, ...] = tuple(name for name in MIXERS if name != "full"),
+    steps: str = "T(T+1)/2",
+    window: int = 32,
+    loops: str = "T",
+    step: int = 64,
+    pairs_a_square: Rational | int = 1,
+) -> Finding:
+    """Second differences of the chunked backends, and every product of the token loops."""
+    lengths = [64 + i * step for i in range(3 if fast else 6)]
+    for name in MIXERS:
+        counts = [_flops(_model(name, 1, "rescan", "chunked", window), n) for n in lengths]
+        slopes = [b - a for a, b in itertools.pairwise(counts)]
+        bends = [b - a for a, b in itertools.pairwise(slopes)]
+        # Scores and mixtures: 2 (k + v) FLOPs a pair and head, 2 heads of 8.
+        bend = 0 if name in linear else 2 * (2 * 2 * (8 + 8)) * step**2 * pairs_a_square
+        if bends != [bend] * len(bends):
+            return Finding(False, counterexample=f"{name}: {counts} FLOPs at L = {lengths}")
+        for state in ("rescan", "accumulate"):
+            if state == "accumulate" and not issubclass(MIXERS[name], LinearMixer):
+                continue
+            for num_loops in (1, 2) if fast else (1, 2, 3):
+                model = _model(name, num_loops, state, "reference", 3)
+                for length in (6,) if fast else (4, 12):
+                    told = _predicted(model, length, steps)
+                    told = told // num_loops if loops == "1" else told
+                    seen = _flops(model, length)
+                    if seen != told:
+                        said = f"{name}, {state}, T = {num_loops}, L = {length}: {seen}, not {told}"
+                        return Finding(False, counterexample=said)
+    return Finding(
+        True, scope="T = 1, 2; L = 6 by the token loop and 64, 128, 192 by chunks" if fast else None
+    )
+
+
+def _model(name: str, num_loops: int, loop_state: str, backend: str, window: int) -> LoopedModel:
+    """One layer without FFN."""
+    sizes = {"width": 16, "num_heads": 2, "num_layers": 1, "ffn_width": 0, "num_loops": num_loops}
+    chosen = {"pattern": name, "loop_state": loop_state, "backend": backend, "window": window}
+    return LoopedModel(LoopedConfig.model_validate({**sizes, **chosen}))
+
+
+def _flops(model: LoopedModel, length: int) -> int:
+    """What torch counts; of its attention kernels it does not know the one for a CPU."""
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    counter = FlopCounterMode(display=False, custom_mapping={kernel: _attention_flops})
+    with counter, torch.no_grad():
+        model.run_embedded(torch.zeros(1, length, model.config.width))
+    return int(counter.get_total_flops())
+
+
+def _attention_flops(q: torch.Size, k: torch.Size, v: torch.Size, *_: object, **__: object) -> int:
+    """Scores and mixtures of shapes `[b h t k]`, `[b h m k]`, `[b h m v]`, without the mask."""
+    return 2 * q[0] * q[1] * q[2] * k[2] * (k[3] + v[3])
+
+
+def _predicted(model: LoopedModel, length: int, steps: str) -> int:
+    """Projections, then pairs (dense) or factor steps, from the definition of the mixer alone."""
+    config, mixer = model.config, next(b.mixer for b in model.blocks if isinstance(b, Block))
+    T, heads, width = config.num_loops, config.num_heads, config.key_dim
+    total = 2 * T * length * _weights(mixer, heads)
+    if not isinstance(mixer, LinearMixer):
+        return total + T * heads * 2 * (width + width) * length**2
+    # Reading a state of k x v costs 2 k v: once a query, and once a factor that erases.
+    reads = T
+    if not hasattr(mixer, "feature_map_q"):
+        cumulated = config.loop_state == "accumulate" and steps != "T"
+        reads += T * (T + 1) // 2 if cumulated else T
+    return total + 2 * heads * width * width * length * reads
+
+
+def _weights(mixer: nn.Module, heads: int) -> int:
+    """Entries of the matrices that a token meets; those of a feature map it meets in every head."""
+    each = [m.weight.numel() for m in mixer.modules() if isinstance(m, nn.Linear)]
+    maps = [m for m in mixer.modules() if isinstance(m, HadamardFeatureMap)]
+    shared = sum(m.weight.numel() for f in maps for m in f.children() if isinstance(m, nn.Linear))
+    return sum(each) + (heads - 1) * shared
+
+
+CLAIMS: tuple[Claim, ...] = (closed_forms, takes_over, counted)
