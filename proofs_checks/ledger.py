@@ -8,6 +8,8 @@ from proofs_checks.claim import Claim
 GROUPS = (
     "rank_wy",
     "rank_bounds",
+    "rank_collapse",
+    "rank_exact",
     "express_reflections",
     "express_permutations",
     "express_words",
