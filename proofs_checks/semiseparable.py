@@ -78,11 +78,11 @@ def order_bound(
     "L1",
     "generically the block has rank exactly min(c, L - c, N T H d_k)",
     statement=(
-        "With frozen factors the past-to-future block of a rescanning stack at cut c, on one "
-        "scalar value channel, has rank at most N T H d_k, residuals or not, and generically "
-        "exactly min(c, L - c, N T H d_k)."
+        "The past-to-future block of a rescanning stack at cut c, on one scalar value channel and "
+        "with its H heads summed by scalars, has rank at most N T H d_k, residuals or not, and "
+        "generically exactly min(c, L - c, N T H d_k)."
     ),
-    conditions="frozen keys, queries, gates; one scalar value channel, heads summed by scalars",
+    conditions="frozen keys, queries and gates",
     scope=(
         "every cut of random rational delta-rule stacks: (d_k, H, N, T) from (1,1,1,1) to "
         "(2,1,2,2) and (1,2,2,2), L = 2 N T H d_k + 3, with and without residual; a rank reached "
@@ -126,10 +126,10 @@ def generic_order(*, fast: bool, grows: bool = True, frozen: bool = True) -> Fin
     "L1",
     "value and output projections widen the state",
     statement=(
-        "A rescanning model with value and output projections acts on L d numbers, and its "
-        "past-to-future blocks have rank at most N T H d_k d_v; the bound is reached."
+        "With frozen factors a rescanning model with value and output projections acts on L d "
+        "numbers, and its past-to-future blocks have rank at most N T H d_k d_v, which is reached."
     ),
-    conditions="frozen keys, queries and gates; projections of rank d_v a head; d >= d_v",
+    conditions="reached where the projections of every head have rank d_v",
     scope="random rational stacks, (d_k, d_v, H, N T) up to (2,2,1,2) and (1,2,2,2), with residual",
     source=_SOURCE,
     evidence="exact",
@@ -172,10 +172,10 @@ def projected_order(
     "on the factors that a model received",
     statement=(
         "The factors that a rescanning DeltaNet received, read as the exact fractions that their "
-        "floating-point numbers are, give past-to-future blocks of rank min(c, L - c, T d_k)."
+        "floating-point numbers are, give past-to-future blocks of rank min(c, L - c, T d_k) on "
+        "one scalar value channel with a residual."
     ),
-    conditions="frozen factors, one scalar value channel with a residual, one head, one layer",
-    scope="one LoopedModel at its start, d_k = 2, L = 11, T = 1, 2, 3 (fast: T = 1, 2)",
+    scope="one LoopedModel at its start, N = H = 1, d_k = 2, L = 11, T <= 3",
     source=_SOURCE,
     evidence="exact",
     mutants={"the order stays d_k": {"grows": False}, "one loop left out": {"drop": 1}},
@@ -189,7 +189,9 @@ def order_of_a_model(*, fast: bool, grows: bool = True, drop: int = 0) -> Findin
         order = width * (loops if grows else 1)
         if ranks != [min(c, length - c, order) for c in range(1, length)]:
             return Finding(False, counterexample=f"T {loops}: ranks {ranks}")
-    return Finding(True, scope=f"one LoopedModel at its start, d_k = 2, L = 11, T <= {loops}")
+    return Finding(
+        True, scope=f"one LoopedModel at its start, N = H = 1, d_k = 2, L = 11, T <= {loops}"
+    )
 
 
 def _stacked(heads: list[list[list[Step]]], *, residual: bool) -> fmpq_mat:
