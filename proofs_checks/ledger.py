@@ -18,6 +18,7 @@ GROUPS = (
     "semiseparable",
     "loop_product",
     "loop_carry",
+    "loop_models",
     "loop_caches",
     "stability",
     "cost",

@@ -1,0 +1,225 @@
+"""L2 and L5 on the project's own model: the product in its residual stream, and its caches."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lt2theory.mixers import AttentionMixer, Slot, Stream
+from lt2theory.models import LoopCache, LoopedConfig, LoopedModel
+from lt2theory.models.block import AnyMixer, Block, Mix
+from lt2theory.ops.factors import Factors
+from proofs_checks.claim import Claim, Finding, claim
+
+_TOLERANCE = 1e-9
+"""Far above float64's rounding of these short sums, far below what a wrong state changes."""
+
+
+@claim(
+    "L2",
+    "a model's residual stream",
+    statement=(
+        "LoopedModel under accumulate has the residual stream of a model whose loop tau applies, "
+        "at every token, the dense product of the transitions of loops 1..tau to one state; and "
+        "no position's derivative with respect to a later token is other than exactly zero."
+    ),
+    conditions="later loops stand on the left; loop_state = accumulate",
+    scope="DeltaNet, GDN and KDA at random weights, N = 2, T = 3, L = 6 (fast: GDN)",
+    source="derivation; DeltaProduct, arXiv 2502.10297",
+    evidence="float64",
+    mutants={
+        "rescan": {"loop_state": "rescan"},
+        "later loops on the right": {"later_on_the_left": False},
+    },
+)
+def model_is_the_product(
+    *, fast: bool, loop_state: str = "accumulate", later_on_the_left: bool = True
+) -> Finding:
+    """Drive the model's blocks with dense products, and compare with the model."""
+    worst = 0.0
+    for pattern in ("gdn",) if fast else ("deltanet", "gdn", "kda"):
+        model = _model(pattern, num_loops=3, loop_state=loop_state)
+        h = model.embed(_tokens(6)).detach().requires_grad_()
+        out = model.run_embedded(h)
+        (future,) = torch.autograd.grad(out[:, 2].sum(), h)
+        if future[:, 3:].any() or not future[:, :3].any():
+            return Finding(False, counterexample=f"{pattern}: a derivative by the future")
+        expected = _by_products(model, h.detach(), later_on_the_left)
+        worst = max(worst, float((out.detach() - expected).abs().max()))
+    return Finding(worst < _TOLERANCE, _TOLERANCE - worst)
+
+
+@claim(
+    "L5",
+    "streaming equals the parallel form",
+    statement="Fed token by token, LoopedModel gives the logits of the parallel form.",
+    conditions="every cache (state, short convolution, keys and values) keyed by (layer, loop)",
+    scope=(
+        "all six mixers, rescan and accumulate, N = 2, T = 2, L = 8, at random weights "
+        "(fast: GDN and window)"
+    ),
+    source="derivation; LT2's public code keeps one cache a layer",
+    evidence="float64",
+    expected="holds_with_conditions",
+    mutants={
+        "keyed by layer alone": {"key": "layer"},
+        "keyed by loop alone": {"key": "loop"},
+    },
+)
+def streaming_is_parallel(*, fast: bool, key: str = "both") -> Finding:
+    """Every mixer under every semantics that it has."""
+    worst = 0.0
+    for pattern, loop_state in _arms(fast):
+        model = _model(pattern, num_loops=2, loop_state=loop_state)
+        worst = max(worst, _streaming_error(model, key, tuple(_NAMES)))
+    return Finding(worst < _TOLERANCE, _TOLERANCE - worst)
+
+
+@claim(
+    "L5",
+    "each kind of cache needs its own key",
+    statement=(
+        "Sharing only the matrix state, only the convolution history, or only the keys and values "
+        "between the loops (or the layers) changes the logits."
+    ),
+    conditions="a convolution of at least 2 taps, a window of at least 2 tokens, T (or N) >= 2",
+    scope=(
+        "GDN under rescan and accumulate, window and full attention, N = 2, T = 2, L = 8, at "
+        "random weights"
+    ),
+    source="derivation; LT2's public code keeps one cache a layer",
+    evidence="float64",
+    mutants={
+        "nothing is shared": {"key": "both"},
+        "a convolution of one tap": {"conv_width": 1},
+        "a window of one token": {"window": 1},
+        "one loop": {"num_loops": 1},
+    },
+)
+def every_kind_counts(*, fast: bool, key: str = "", **sizes: int) -> Finding:
+    """Share one kind of cache at a time and keep the others apart."""
+    sizes = {"num_loops": 2, **sizes}
+    least = float("inf")
+    arms: list[tuple[str, str, tuple[str, ...]]] = [("gdn", "rescan", ("state",))]
+    arms += [("gdn", "rescan", ("conv",))]
+    arms += [("window", "rescan", ("keys", "values"))]
+    if not fast:
+        arms += [("gdn", "accumulate", ("state",)), ("gdn", "accumulate", ("conv",))]
+        arms += [("full", "rescan", ("keys", "values"))]
+    for pattern, loop_state, names in arms:
+        model = _model(pattern, loop_state=loop_state, **sizes)
+        for shared in (key,) if key else ("layer", "loop"):
+            least = min(least, _streaming_error(model, shared, names))
+    return Finding(least > 1e-6, least - 1e-6)
+
+
+_NAMES = ("state", "conv", "keys", "values")
+
+
+class _SharedSlot(Slot):
+    """A slot some of whose tensors lie in a dictionary that several slots have in common."""
+
+    def __init__(self, shared: dict[str, Tensor | None], names: tuple[str, ...]) -> None:
+        object.__setattr__(self, "_shared", shared)
+        object.__setattr__(self, "_shared_names", names)
+        super().__init__()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _NAMES and name in object.__getattribute__(self, "_shared_names"):
+            return object.__getattribute__(self, "_shared").get(name)
+        return object.__getattribute__(self, name)
+
+    def __setattr__(self, name: str, value: Tensor | None) -> None:
+        if name in object.__getattribute__(self, "_shared_names"):
+            object.__getattribute__(self, "_shared")[name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+
+class _SharingCache(LoopCache):
+    """A cache whose slots are updated in place, so that they can share their tensors."""
+
+    def working_slots(self) -> dict[tuple[int, int], Slot]:
+        return self.slots
+
+
+def _streaming_error(model: LoopedModel, key: str, names: tuple[str, ...]) -> float:
+    """Largest difference of logits, with caches keyed by `both`, by `layer` or by `loop` alone."""
+    tokens = _tokens(8)
+    plain = model.new_cache(1)
+    fields = {n: getattr(plain, n) for n in ("config", "model_id", "batch_size", "device", "dtype")}
+    cache = _SharingCache(**fields)
+    boxes: dict[object, dict[str, Tensor | None]] = {}
+    for layer, loop in list(cache.slots):
+        place = {"both": (layer, loop), "layer": layer, "loop": loop}[key]
+        cache.slots[layer, loop] = _SharedSlot(boxes.setdefault(place, {}), names)
+    with torch.no_grad():
+        parallel = model(tokens)
+        streamed = torch.cat([model(tokens[:, t : t + 1], cache) for t in range(8)], 1)
+    return float((parallel - streamed).abs().max())
+
+
+def _arms(fast: bool) -> Iterator[tuple[str, str]]:
+    linear = ("gdn",) if fast else ("gdn", "kda", "deltanet", "linear_attention")
+    for loop_state in ("rescan", "accumulate"):
+        for pattern in linear:
+            yield pattern, loop_state
+    for pattern in ("window",) if fast else ("window", "full"):
+        yield pattern, "rescan"
+
+
+def _model(pattern: str, **fields: Any) -> LoopedModel:
+    config = {"num_layers": 2, "num_heads": 2, "width": 8, "vocab_size": 5, "window": 3}
+    merged = {**config, "pattern": pattern, "backend": "reference", "init_std": 0.5, **fields}
+    return LoopedModel(LoopedConfig.model_validate(merged)).double()
+
+
+def _tokens(length: int) -> Tensor:
+    return torch.randint(0, 5, (1, length), generator=torch.Generator().manual_seed(2))
+
+
+def _by_products(model: LoopedModel, h: Tensor, later_on_the_left: bool) -> Tensor:
+    """Run the model's blocks with dense products of all factors so far; loop gates are zero."""
+    stream = Stream(torch.arange(h.shape[1]).expand(h.shape[:2]))
+    earlier: dict[int, list[Factors]] = {}
+
+    def mix_at(layer: int) -> Mix:
+        def mix(mixer: AnyMixer, x: Tensor) -> Tensor:
+            assert not isinstance(mixer, AttentionMixer), "linear patterns only"
+            earlier.setdefault(layer, []).append(mixer.prepare(x, stream))
+            return mixer.output(_dense(earlier[layer], later_on_the_left), x)
+
+        return mix
+
+    with torch.no_grad():
+        for _ in range(model.config.num_loops):
+            for layer, block in enumerate(model.blocks):
+                assert isinstance(block, Block), "the model is made of blocks"
+                h = block(h, mix_at(layer))
+    return h
+
+
+def _dense(factors: list[Factors], later_on_the_left: bool) -> Tensor:
+    """Outputs of one state to which each token applies one dense affine map."""
+    last = factors[-1]
+    length, heads, width = last.q.shape[1:]
+    state = torch.zeros(heads, width, last.v.shape[-1], dtype=torch.float64)
+    outputs = []
+    for t in range(length):
+        through = torch.eye(width, dtype=torch.float64).expand(heads, width, width)
+        written = torch.zeros_like(state)
+        for own in factors if later_on_the_left else factors[::-1]:
+            assert own.beta is not None, "delta rules only"
+            k, v, beta = own.k[0, t, 0], own.v[0, t, 0], own.beta[0, t, 0, :, None, None]
+            decay = torch.zeros(heads) if own.log_decay is None else own.log_decay[0, t, 0]
+            alpha = decay.exp().reshape(heads, 1, -1)
+            erase = torch.eye(width, dtype=torch.float64) - beta * k[:, :, None] * k[:, None]
+            through = (erase * alpha) @ through
+            written = (erase * alpha) @ written + beta * k[:, :, None] * v[:, None]
+        state = through @ state + written
+        outputs.append(width**-0.5 * torch.einsum("hk,hkv->hv", last.q[0, t], state))
+    return torch.stack(outputs)[None]
+
+
+CLAIMS: tuple[Claim, ...] = (model_is_the_product, streaming_is_parallel, every_kind_counts)
