@@ -12,8 +12,13 @@ from lt2theory.report.figures import distance_probe as distance_probe
 from lt2theory.report.figures import effective_rank_by_loops as effective_rank_by_loops
 from lt2theory.report.figures import exact_prefix as exact_prefix
 from lt2theory.report.figures import influence_by_distance as influence_by_distance
+from lt2theory.report.figures import influence_map as influence_map
 from lt2theory.report.figures import learning_curves as learning_curves
 from lt2theory.report.figures import length_generalisation as length_generalisation
+from lt2theory.report.figures import rank_by_element as rank_by_element
+from lt2theory.report.figures import saw_tooth as saw_tooth
+from lt2theory.report.figures import spectrum_by_loops as spectrum_by_loops
+from lt2theory.report.figures import state_rank_over_time as state_rank_over_time
 from lt2theory.report.figures import steps_to_solve as steps_to_solve
 from lt2theory.report.figures import success_rates as success_rates
 from lt2theory.report.glossary import GLOSSARY as GLOSSARY
