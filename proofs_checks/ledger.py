@@ -22,6 +22,7 @@ GROUPS = (
     "loop_caches",
     "stability",
     "cost",
+    "cache_size",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 
