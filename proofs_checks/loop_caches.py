@@ -105,8 +105,9 @@ def shared_state(*, fast: bool, shared: bool = True, most_loops: int = 2) -> Fin
     "semiseparable order",
     statement=(
         "With frozen factors, every loop reading the outputs of the one before, the map from one "
-        "scalar value channel to the last loop's outputs has past-to-future blocks of rank at most N d_k under token_carry and N T d_k under rescan and accumulate, "
-        "and generically exactly that, capped by min(c, L - c)."
+        "scalar value channel to the last loop's outputs has past-to-future blocks of rank at most "
+        "N d_k under token_carry and N T d_k under rescan and accumulate, and generically exactly "
+        "that, capped by min(c, L - c)."
     ),
     scope=(
         "every cut of random rational delta-rule stacks, (d_k, N, T) from (1,1,2) to (2,2,2) and "
