@@ -18,6 +18,7 @@ GROUPS = (
     "semiseparable",
     "loop_product",
     "loop_carry",
+    "rescan_words",
     "loop_models",
     "loop_caches",
     "stability",
