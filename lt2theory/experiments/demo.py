@@ -1,9 +1,11 @@
 """The demo: paired controls with registered predictions, run, measured and reported."""
 
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import joblib
 import pandas as pd
@@ -12,6 +14,7 @@ from lt2theory import __version__
 from lt2theory.experiments import distance, parity, recall, word_problem
 from lt2theory.experiments.question import Answer, Evidence, Question
 from lt2theory.report import PredictionRow, Report, provenance_of, terms, write_report
+from lt2theory.report.content import Verdict
 from lt2theory.runs import (
     Progress,
     ProgressEvent,
@@ -195,8 +198,8 @@ def _evidence(question: Question, study: Study, table: pd.DataFrame) -> Evidence
 
 def _report(answers: list[Answer], study: Study) -> Report:
     predictions = [row for answer in answers for row in answer.predictions]
-    counts = pd.Series([row.verdict for row in predictions]).value_counts()
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    counts = Counter(row.verdict for row in predictions)
+    said = ", ".join(f"{counts[name]} {name}" for name in get_args(Verdict) if counts[name])
     return Report(
         title="lt2theory demo: what looping a small mixer buys",
         summary=[

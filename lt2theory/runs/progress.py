@@ -26,7 +26,7 @@ class ProgressEvent:
     done: int
     total: int
     unit: str = "step"
-    notes: Mapping[str, float | str] = field(default_factory=dict)
+    notes: Mapping[str, float | int | str] = field(default_factory=dict)
     final: bool = False
 
 
@@ -108,5 +108,5 @@ class TerminalProgress:
         self._bar, self._task = None, None
 
 
-def _shown(value: float | str) -> str:
+def _shown(value: float | int | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"

@@ -89,7 +89,8 @@ def steps_to_solve(frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None
         median = median_steps(steps, solved).value
         if np.isfinite(median):
             axes.vlines(median, row - 0.34, row + 0.34, color=INK, linewidth=1.6)
-    axes.set_xlim(0, float(numbers(frame, "steps").max()) * 1.05)
+    # Runs that all diverged at their first step have taken none.
+    axes.set_xlim(0, max(float(numbers(frame, "steps").max()), 1.0) * 1.05)
     axes.set_xlabel("training steps")
     _arm_rows(axes, in_order(frame["label"]))
     figure.legend(handles=_step_keys(), loc="outside upper left", ncols=3, borderaxespad=0.2)

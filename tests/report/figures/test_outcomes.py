@@ -61,6 +61,12 @@ def test_one_seed_can_be_drawn(runs, line):
     assert line(axes, "accumulate").tolist() == [[600, 0]]
 
 
+def test_runs_without_a_step_can_be_drawn(runs, line):
+    (axes,) = steps_to_solve(runs.assign(solved=False, steps=0)).axes
+    assert line(axes, "rescan (not solved)")[:, 0].tolist() == [0, 0, 0]
+    assert axes.get_xlim()[1] > 0
+
+
 def test_a_run_twice_is_refused(runs):
     with pytest.raises(ValueError, match="steps to solve: 2 rows share a key"):
         steps_to_solve(pd.concat([runs, runs.iloc[[0]]]))
