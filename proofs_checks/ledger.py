@@ -10,6 +10,8 @@ GROUPS = (
     "rank_bounds",
     "rank_collapse",
     "rank_exact",
+    "rank_scalar_gates",
+    "rank_diagonal_gates",
     "express_reflections",
     "express_permutations",
     "express_words",

@@ -4,7 +4,7 @@ import itertools
 import random
 
 from flint import fmpq
-from sympy import Matrix, Symbol, cos, eye, expand, expand_trig, sin, zeros
+from sympy import Matrix, Symbol, cos, expand, expand_trig, eye, sin, zeros
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity, random_column
