@@ -20,7 +20,7 @@ FORMATS = (
     "E5",
     "usable length of a leaky flip, asymptotically",
     statement=(
-        "At beta = 2 - eps one flip keeps 1 - eps of what lies along its key, so n flips keep (1 - eps)^n "
+        "At beta = 2 - eps one flip keeps 1 - eps of what lies along its key, n flips (1 - eps)^n, "
         "and the length until a threshold, ln(threshold) / ln(1 - eps), is ln(1/threshold) / eps "
         "in the limit. With beta = 2 sigmoid(x), eps = 2 sigmoid(-x), and the length over e^x "
         "tends to ln(1/threshold) / 2."

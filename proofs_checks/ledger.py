@@ -17,6 +17,8 @@ GROUPS = (
     "express_words",
     "express_spectrum",
     "express_flips",
+    "express_trap",
+    "express_leaky",
     "semiseparable",
     "loop_product",
     "loop_carry",
