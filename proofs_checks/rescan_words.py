@@ -189,7 +189,7 @@ def _mirror(factor: NDArray[np.int64]) -> NDArray[np.int64]:
     columns = [column for column in moved.T if column.any()]
     if not columns:
         return np.ones(len(factor), dtype=np.int64)
-    return columns[0] // np.gcd.reduce(columns[0])
+    return np.asarray(columns[0] // np.gcd.reduce(columns[0]))
 
 
 def _run(
