@@ -28,6 +28,8 @@ GROUPS = (
     "stability",
     "cost",
     "cache_size",
+    "memory_interference",
+    "memory_recall",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 
