@@ -19,6 +19,7 @@ GROUPS = (
     "express_flips",
     "express_trap",
     "express_leaky",
+    "express_commuting",
     "semiseparable",
     "loop_product",
     "loop_carry",
