@@ -29,6 +29,7 @@ GROUPS = (
     "loop_models",
     "loop_caches",
     "reach_windows",
+    "reach_influence",
     "reach_measured",
     "stability",
     "cost",
