@@ -30,6 +30,7 @@ GROUPS = (
     "loop_caches",
     "reach_windows",
     "reach_influence",
+    "reach_selection",
     "reach_measured",
     "stability",
     "cost",

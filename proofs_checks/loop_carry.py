@@ -103,7 +103,7 @@ def last_loops_agree(*, fast: bool, given: bool = True, place: int = -1) -> Find
         "Given the same factors, the state of token_carry after the last loop of a token obeys the "
         "recurrence of accumulate's last loop."
     ),
-    conditions="the same factors and values in both; the last loop",
+    conditions="the last loop",
     scope="all",
     source="derivation",
     evidence="symbolic",

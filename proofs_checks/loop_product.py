@@ -21,7 +21,7 @@ from proofs_checks.loop_states import Semantics, map_of, random_frozen
         "Under accumulate loop tau reads S_t = A_tau ... A_1 S_{t-1} + sum_s A_tau ... A_{s+1} "
         "w_s k_s v_s^T, which is DeltaProduct with tau factors where A_s = I - beta k k^T."
     ),
-    conditions="later loops stand on the left; every loop's own keys, values, gates and betas",
+    conditions="later loops stand on the left",
     scope="all",
     source="derivation; DeltaProduct, arXiv 2502.10297, section 3",
     evidence="symbolic",
