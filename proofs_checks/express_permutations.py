@@ -146,7 +146,7 @@ def permutations_need(
             needed = size - len(parts)
             if product([identity(size), *steps]) != target or moved(target) != needed:
                 return Finding(False, counterexample=f"cycle type {parts}")
-            needs[needed] = needs.get(needed, 0) + _class_size(parts)
+            needs[needed] = needs.get(needed, 0) + class_size(parts)
         if sum(needs.values()) != math.factorial(size) or max(needs) != size - 1:
             return Finding(False, counterexample=f"S_{size}: {needs}")
         if needs[size - 1] != math.factorial(size - 1):
@@ -159,8 +159,15 @@ def _swap(size: int, pair: tuple[int, int], beta: int | tuple[int, int]) -> fmpq
     return factor(key, beta, None, order="decay_first")
 
 
-def _class_size(parts: Sequence[int]) -> int:
-    """Permutations of one cycle type."""
+def class_size(parts: Sequence[int]) -> int:
+    """Permutations of one cycle type.
+
+    Args:
+        parts: Cycle lengths.
+
+    Returns:
+        Their number.
+    """
     repeats = math.prod(math.factorial(parts.count(part)) for part in set(parts))
     return math.factorial(sum(parts)) // (math.prod(parts) * repeats)
 

@@ -1,0 +1,248 @@
+"""E10, and S_5 of E8: the fewest factors for S_n over all faithful representations."""
+
+import itertools
+import math
+import random
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from flint import fmpq, fmpq_mat
+
+from proofs_checks.claim import Claim, Finding, claim
+from proofs_checks.exact import column, identity, matrix, product
+from proofs_checks.express_permutations import (
+    class_size,
+    cycles_of,
+    of_type,
+    partitions,
+    permutation_matrix,
+)
+from proofs_checks.express_reflections import moved, reflect, scherk_keys
+
+Parts = tuple[int, ...]
+
+
+@cache
+def character(shape: Parts, cycles: Parts) -> int:
+    """An irreducible character of S_n, by the Murnaghan-Nakayama rule.
+
+    A rim hook of length r is a bead of the partition's beta numbers moved down by r; it counts
+    minus one for every bead that it jumps over.
+
+    Args:
+        shape: Partition that names the representation.
+        cycles: Partition that names the class.
+
+    Returns:
+        The value.
+    """
+    if not cycles:
+        return 1
+    hook, rest = cycles[0], cycles[1:]
+    beads = [part + place for place, part in enumerate(reversed(shape))]
+    total = 0
+    for bead in beads:
+        if bead >= hook and bead - hook not in beads:
+            jumped = sum(bead - hook < other < bead for other in beads)
+            after = sorted(bead - hook if other == bead else other for other in beads)
+            smaller = tuple(number - place for place, number in enumerate(after))[::-1]
+            total += (-1) ** jumped * character(tuple(p for p in smaller if p), rest)
+    return total
+
+
+def power_type(cycles: Parts, power: int) -> Parts:
+    """The cycle type of a power.
+
+    Args:
+        cycles: Cycle type of g.
+        power: k.
+
+    Returns:
+        Cycle type of g^k.
+    """
+    pieces = [[c // math.gcd(c, power)] * math.gcd(c, power) for c in cycles]
+    return tuple(sorted(itertools.chain.from_iterable(pieces), reverse=True))
+
+
+def moved_by(shape: Parts, cycles: Parts) -> int:
+    """rank(I - rho(g)) from characters: the dimension less the mean over the powers of g.
+
+    Args:
+        shape: Partition that names rho.
+        cycles: Cycle type of g.
+
+    Returns:
+        The rank.
+    """
+    order = math.lcm(*cycles)
+    total = sum(character(shape, power_type(cycles, power)) for power in range(order))
+    assert total % order == 0, "the dimension of the fixed vectors is an integer"
+    return character(shape, (1,) * sum(cycles)) - total // order
+
+
+def fewest_factors(size: int, shapes: Iterable[Parts], *, faithful: bool = True) -> int:
+    """The least T over the representations that are made of some irreducible ones.
+
+    Ranks add over constituents, so that only minimal sets matter: one faithful constituent, or
+    several that are faithful only together.
+
+    Args:
+        size: n of S_n.
+        shapes: Irreducible representations to choose from.
+        faithful: Whether to ask for a trivial kernel.
+
+    Returns:
+        T; n if nothing is faithful.
+    """
+    classes = [c for c in partitions(size) if c != (1,) * size]
+    ranks = {s: [moved_by(s, c) for c in classes] for s in shapes}
+    kernels = {s: {c for c, r in zip(classes, ranks[s], strict=True) if r == 0} for s in ranks}
+    alone = [s for s in ranks if not kernels[s] or not faithful]
+    best = [max(ranks[s]) for s in alone if max(ranks[s]) > 0]
+    rest = [s for s in ranks if kernels[s]]
+    for count in range(2, len(rest) + 1):
+        for chosen in itertools.combinations(rest, count):
+            if not set.intersection(*(kernels[s] for s in chosen)):
+                best.append(max(map(sum, zip(*(ranks[s] for s in chosen), strict=True))))
+    return min(best, default=size)
+
+
+@claim(
+    "E10",
+    "S_n needs 2 floor((n-1)/2), from characters",
+    statement=(
+        "Over all faithful real representations of S_n the least T = max_g rank(I - rho(g)) is "
+        "2 floor((n-1)/2): for even n one less than the permutation matrices need."
+    ),
+    conditions="faithful; the transitions form a representation; every element is a token",
+    scope="n = 3..12, every set of irreducible representations (all of S_n's are real)",
+    source="derivation; Murnaghan-Nakayama rule",
+    evidence="exact",
+    mutants={
+        "n - 1, as permutation matrices need": {"formula": "permutations"},
+        "without faithfulness": {"faithful": False},
+        "the permutation representation only": {"standard_only": True},
+        "transpositions as the only tokens": {"tokens": "transpositions"},
+    },
+)
+def symmetric_groups(
+    *,
+    fast: bool,
+    formula: str = "characters",
+    faithful: bool = True,
+    standard_only: bool = False,
+    tokens: str = "all",
+) -> Finding:
+    """First the characters themselves: rows orthonormal, degrees squared summing to n!."""
+    most = 7 if fast else 12
+    for size in range(3, most + 1):
+        shapes = list(partitions(size))
+        if not _orthonormal(shapes):
+            return Finding(False, counterexample=f"S_{size}: characters are not orthonormal")
+        offered = [(size - 1, 1)] if standard_only else shapes
+        least = fewest_factors(size, offered, faithful=faithful)
+        if tokens == "transpositions":
+            swap = (2, *(1,) * (size - 2))
+            least = min(moved_by(s, swap) for s in offered if s not in {(size,), (1,) * size})
+        wanted = size - 1 if formula == "permutations" else 2 * ((size - 1) // 2)
+        if least != wanted:
+            return Finding(False, counterexample=f"S_{size}: {least}, not {wanted}")
+    scope = "n = 3..7, every set of irreducible representations" if fast else None
+    return Finding(True, scope=scope)
+
+
+def _orthonormal(shapes: Sequence[Parts]) -> bool:
+    order = math.factorial(sum(shapes[0]))
+    sizes = [class_size(c) for c in shapes]
+    table = [[character(s, c) for c in shapes] for s in shapes]
+    for i, j in itertools.combinations_with_replacement(range(len(shapes)), 2):
+        inner = sum(n * x * y for n, x, y in zip(sizes, table[i], table[j], strict=True))
+        if inner != (order if i == j else 0):
+            return False
+    return sum(row[-1] ** 2 for row in table) == order
+
+
+@claim(
+    "E8",
+    "S_5 needs 4 by representations",
+    statement=(
+        "Every faithful representation of S_5 has an element with rank(I - rho(g)) >= 4, and the "
+        "permutation matrices need no more."
+    ),
+    conditions="the transitions form a faithful representation; every element is a token",
+    scope="S_5, all seven irreducible representations and their sums",
+    source="derivation; exact characters",
+    evidence="exact",
+    mutants={"three would do": {"wanted": 3}, "without faithfulness": {"faithful": False}},
+)
+def five(*, fast: bool, wanted: int = 4, faithful: bool = True) -> Finding:
+    """The list of the seven: shape and largest rank."""
+    least = fewest_factors(5, partitions(5), faithful=faithful)
+    direct = max(moved(permutation_matrix(of_type(c))) for c in partitions(5))
+    return Finding(least == wanted == direct)
+
+
+@claim(
+    "E10",
+    "the representation written out",
+    statement=(
+        "For even n, rho(sigma) = sign(sigma) P (I - J/n) + J/n (J all ones) is an orthogonal "
+        "rational representation on d_k = n channels; each rho(sigma) is a product of at most "
+        "n - 2 reflections with rational keys. For odd n the permutation matrices have n - 1. So "
+        "S_6 is solved exactly with T = 4."
+    ),
+    conditions=(
+        "start with a full orbit, such as (1, 2, 4, 8, 16, 32); from (1..n) an odd sigma may "
+        "coincide with an even one, as for n = 6"
+    ),
+    scope="n = 3..8, all cycle types; products on 100 pairs each; the orbit for n <= 6",
+    source="derivation; E1 for the keys",
+    evidence="exact",
+    mutants={
+        "without the sign": {"signed": False},
+        "start (1..n)": {"start": "line"},
+        "the sign on all n channels": {"whole": True},
+    },
+)
+def written_out(
+    *, fast: bool, signed: bool = True, start: str = "powers", whole: bool = False
+) -> Finding:
+    """Scherk's construction for one element of each cycle type; conjugates need as many."""
+    rng = random.Random(10)
+    for size in (3, 4, 6) if fast else (3, 4, 5, 6, 7, 8):
+        most = 2 * ((size - 1) // 2)
+        for cycles in partitions(size):
+            operator = _signed(of_type(cycles), signed, whole)
+            keys = scherk_keys(operator)
+            built = product([identity(size), *(reflect(key) for key in keys)])
+            if built != operator or len(keys) > most or len(keys) != moved(operator):
+                return Finding(False, counterexample=f"n = {size}, cycle type {cycles}")
+        for _ in range(10 if fast else 100):
+            g, h = (rng.sample(range(size), size) for _ in range(2))
+            both = _signed([h[i] for i in g], signed, whole)
+            if both != _signed(h, signed, whole) * _signed(g, signed, whole):
+                return Finding(False, counterexample=f"n = {size}: not a representation")
+        if size <= 6 and not _full_orbit(size, start, signed, whole):
+            return Finding(False, counterexample=f"n = {size}: two elements share a state")
+    return Finding(True, scope="n = 3, 4, 6, all cycle types" if fast else None)
+
+
+def _signed(images: Sequence[int], signed: bool, whole: bool) -> fmpq_mat:
+    size = len(images)
+    operator = permutation_matrix(images)
+    if size % 2 or not signed:
+        return operator
+    sign = (-1) ** (size - len(cycles_of(images)))
+    if whole:
+        return operator * fmpq(sign)
+    mean = matrix([[(1, size)] * size for _ in range(size)])
+    return operator * (identity(size) - mean) * fmpq(sign) + mean
+
+
+def _full_orbit(size: int, start: str, signed: bool, whole: bool) -> bool:
+    first = column([2**i if start == "powers" else i + 1 for i in range(size)])
+    every = list(itertools.permutations(range(size)))
+    return len({str((_signed(g, signed, whole) * first).entries()) for g in every}) == len(every)
+
+
+CLAIMS: tuple[Claim, ...] = (symmetric_groups, written_out, five)
