@@ -210,8 +210,19 @@ class LoopedModel(nn.Module):
         Returns:
             The residual stream after the last loop, before the final norm and head.
         """
+        return self.loop_states(h)[-1]
+
+    def loop_states(self, h: Float[Tensor, "b t d"]) -> tuple[Float[Tensor, "b t d"], ...]:
+        """From h^(0) to all of h^(0) .. h^(T), as `run_embedded` to the last.
+
+        Args:
+            h: Embedded tokens, as `embed` gives them.
+
+        Returns:
+            The T + 1 residual streams.
+        """
         positions = torch.arange(h.shape[1], device=h.device).expand(h.shape[:2])
-        return self._loop(h, LoopState(self.config, Stream(positions)))[-1]
+        return self._loop(h, LoopState(self.config, Stream(positions)))
 
     def read_out(self, h: Float[Tensor, "b t d"]) -> Float[Tensor, "b t vocab"]:
         """Final norm and head.
