@@ -14,6 +14,7 @@ GROUPS = (
     "rank_diagonal_gates",
     "rank_gated_wy",
     "rank_gated_failures",
+    "rank_baselines",
     "express_reflections",
     "express_permutations",
     "express_words",
