@@ -41,6 +41,7 @@ GROUPS = (
     "cache_size",
     "memory_interference",
     "memory_recall",
+    "memory_state",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 
