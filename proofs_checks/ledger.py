@@ -42,6 +42,7 @@ GROUPS = (
     "memory_interference",
     "memory_recall",
     "memory_state",
+    "memory_growth",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 
