@@ -15,16 +15,19 @@ GROUPS = (
     "rank_gated_wy",
     "rank_gated_failures",
     "rank_baselines",
+    "rank_counts",
     "express_reflections",
     "express_permutations",
     "express_words",
     "express_spectrum",
     "express_flips",
     "express_trap",
-    "express_leaky",
     "express_commuting",
     "express_rotations",
     "express_rotation_words",
+    "express_representations",
+    "express_heads",
+    "express_leaky",
     "express_characters",
     "semiseparable",
     "loop_product",
@@ -43,6 +46,7 @@ GROUPS = (
     "memory_recall",
     "memory_state",
     "memory_growth",
+    "output_gate",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 
