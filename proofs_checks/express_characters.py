@@ -1,4 +1,4 @@
-"""E10, and S_5 of E8: the fewest factors for S_n over all faithful representations."""
+"""E10: the fewest factors for S_n over all faithful representations."""
 
 import itertools
 import math
@@ -163,26 +163,6 @@ def _orthonormal(shapes: Sequence[Parts]) -> bool:
 
 
 @claim(
-    "E8",
-    "S_5 needs 4 by representations",
-    statement=(
-        "Every faithful representation of S_5 has an element with rank(I - rho(g)) >= 4, and the "
-        "permutation matrices need no more."
-    ),
-    conditions="the transitions form a faithful representation; every element is a token",
-    scope="S_5, all seven irreducible representations and their sums",
-    source="derivation; exact characters",
-    evidence="exact",
-    mutants={"three would do": {"wanted": 3}, "without faithfulness": {"faithful": False}},
-)
-def five(*, fast: bool, wanted: int = 4, faithful: bool = True) -> Finding:
-    """The list of the seven: shape and largest rank."""
-    least = fewest_factors(5, partitions(5), faithful=faithful)
-    direct = max(moved(permutation_matrix(of_type(c))) for c in partitions(5))
-    return Finding(least == wanted == direct)
-
-
-@claim(
     "E10",
     "the representation written out",
     statement=(
@@ -245,4 +225,4 @@ def _full_orbit(size: int, start: str, signed: bool, whole: bool) -> bool:
     return len({str((_signed(g, signed, whole) * first).entries()) for g in every}) == len(every)
 
 
-CLAIMS: tuple[Claim, ...] = (symmetric_groups, written_out, five)
+CLAIMS: tuple[Claim, ...] = (symmetric_groups, written_out)

@@ -32,9 +32,7 @@ def _token_factors(
         v = torch.full_like(k[..., :1], value)
         write = torch.full_like(beta, float(value != 0))
         query = torch.tensor([1.0, 11.0, 121.0]).to(k).expand(*words.shape, 1, 3)
-        now = Factors(
-            query, k, v, beta=beta, write=torch.full_like(beta, float(value != 0)), scale=1.0
-        )
+        now = Factors(query, k, v, beta=beta, write=write, scale=1.0)
         joined = now.after(joined)
     assert joined is not None, "loops >= 1"
     return joined
