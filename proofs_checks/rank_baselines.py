@@ -5,6 +5,7 @@ import random
 import torch
 from flint import fmpq
 from sympy import Expr, Interval, Symbol, solveset
+from sympy.core.relational import Relational
 
 from lt2theory.analysis import loop_transitions
 from lt2theory.models import LoopedConfig, LoopedModel
@@ -234,8 +235,8 @@ def no_fixed_vector(
     scaled = vanishes(xt * gate * gate * x - a**2 * xt * x)
     w = Symbol("w", real=True)
 
-    def everywhere(expression: Expr, interval: Interval) -> bool:
-        return bool(solveset(expression, w, interval) == interval)
+    def everywhere(inequality: Relational, interval: Interval) -> bool:
+        return bool(solveset(inequality, w, interval) == interval)
 
     erasing = everywhere(w * (2 - w) >= 0, Interval(*erasures))
     shrinking = everywhere(w**2 < 1, Interval(0, 1, False, below_one))
