@@ -16,6 +16,7 @@ GROUPS = (
     "rank_gated_failures",
     "rank_baselines",
     "rank_counts",
+    "rank_volume",
     "express_reflections",
     "express_permutations",
     "express_words",
