@@ -1,6 +1,8 @@
 """The factors of one token as letters that do not commute, for the symbolic claims about loops."""
 
-from sympy import Expr, Integer, Symbol
+from collections.abc import Sequence
+
+from sympy import Expr, Integer, Symbol, prod
 
 
 def in_turn(loops: int) -> Expr:
@@ -42,4 +44,38 @@ def closed(loops: int, *, later_on_the_left: bool = True, writes_pass: bool = Tr
     for loop in range(1, loops + 1):
         write = Symbol(f"w{loop}", commutative=False)
         state += (through(loop + 1) if writes_pass else 1) * write
+    return state
+
+
+def in_turn_gated(gates: Sequence[Expr]) -> Expr:
+    """accumulate: every factor has its own gate, before its erasure.
+
+    Args:
+        gates: Numbers, or letters.
+
+    Returns:
+        The state after the factors `S <- H_s gate_s S + w_s`.
+    """
+    state = Symbol("S", commutative=False)
+    for loop, gate in enumerate(gates):
+        H, w = (Symbol(f"{name}{loop}", commutative=False) for name in "Hw")
+        state = H * gate * state + w
+    return state
+
+
+def gated_once(gate: Expr, value_gates: Sequence[Expr | int]) -> Expr:
+    """Gated DeltaProduct: one gate on the state, and erasures that act on earlier writes.
+
+    Args:
+        gate: The only gate.
+        value_gates: What the writes are scaled by.
+
+    Returns:
+        The state.
+    """
+    count = len(value_gates)
+    H = [Symbol(f"H{loop}", commutative=False) for loop in range(count)]
+    state = prod(H[::-1]) * gate * Symbol("S", commutative=False)
+    for loop, scale in enumerate(value_gates):
+        state += prod(H[:loop:-1]) * scale * Symbol(f"w{loop}", commutative=False)
     return state

@@ -5,12 +5,12 @@ import random
 
 import torch
 from flint import fmpq, fmpq_mat
-from sympy import Integer, Symbol, expand
+from sympy import Integer, Symbol, cancel, expand, prod, symbols
 
 from lt2theory.ops import linear_recurrence
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, factor, identity, matrix, product
-from proofs_checks.loop_letters import closed, in_turn
+from proofs_checks.loop_letters import closed, gated_once, in_turn, in_turn_gated
 from proofs_checks.loop_states import Semantics, map_of, random_frozen
 
 
@@ -142,21 +142,61 @@ def gated_delta_product(
     values_scaled: bool = True,
     gates_multiplied: bool = True,
 ) -> Finding:
-    """The step from T to T + 1: H erases, D and G are gates, P and W the product and the writes.
+    """Factors in turn against Gated DeltaProduct's closed form, T <= 4, and one more factor.
 
-    Gated DeltaProduct has `H (P D S + W) + w`. With scalar gates (letters that commute) let the
-    first T loops agree, `g P S + W` on both sides, g the product of their gates: one more loop with
-    gate a gives `H a (g P S + W) + w`, and Gated DeltaProduct `H (g a P S + a W) + w`, which is the
-    claim for T + 1, because every earlier value is scaled by a.
+    H erases, D is the first gate, P and W stand for the erasures and writes so far. Gated
+    DeltaProduct appends `H (P D S + W) + w`; accumulate's next factor has a gate G. With scalar
+    gates (letters that commute), g their product so far, the next factor gives
+    `H a (g P S + W) + w`, and Gated DeltaProduct `H (g a P S + a W) + w`: gate and values scaled.
     """
     S, P, W, H, D, G, w = (Symbol(name, commutative=False) for name in "SPWHDGw")
     later = Integer(1) if later_gates_are_one else G
-    diagonal = expand(H * later * (P * D * S + W) + w - (H * (P * D * S + W) + w)) == 0
+    diagonal = expand(H * later * (P * D * S + W) + w - (H * P * D * S + H * W + w))
     a, g = Symbol("a"), Symbol("g")
     gate = g * a if gates_multiplied else g
     scaled = (a if values_scaled else 1) * W
-    scalar = expand(H * a * (g * P * S + W) + w - (H * (gate * P * S + scaled) + w)) == 0
-    return Finding(bool(diagonal and scalar))
+    scalar = expand(H * a * (g * P * S + W) + w - (H * (gate * P * S + scaled) + w))
+    holds = diagonal == 0 and scalar == 0
+    for loops in range(1, 5):
+        commuting = symbols(f"a1:{loops + 1}")
+        own_gates = [D] + [later] * (loops - 1)
+        value_gates = [prod(commuting[s + 1 :]) if values_scaled else 1 for s in range(loops)]
+        one_gate = prod(commuting) if gates_multiplied else commuting[0]
+        holds = holds and expand(in_turn_gated(own_gates) - gated_once(D, [1] * loops)) == 0
+        holds = (
+            holds
+            and expand(in_turn_gated(list(commuting)) - gated_once(one_gate, value_gates)) == 0
+        )
+    return Finding(bool(holds))
+
+
+@claim(
+    "L2",
+    "the later gates must be 1",
+    statement=(
+        "Where accumulate equals Gated DeltaProduct with the same keys, betas, values and first "
+        "gate, whatever these are, every gate of loops 2..T is 1."
+    ),
+    conditions="gates in (0, 1]",
+    scope="all",
+    source="derivation",
+    evidence="symbolic",
+    mutants={"gates above 1": {"bounded": False}},
+)
+def later_gates_must_be_one(*, fast: bool, bounded: bool = True) -> Finding:
+    """With beta_s = 0 from loop 2 on, and k_1 along channel i, the gates of channel i are left.
+
+    Loop 1's write u becomes `a_2 ... a_T u` under accumulate and stays u. Take the last gate a
+    below 1 and p, the product of the others: with a = 1/(1 + e), e > 0, and p = 1/(1 + f), f >= 0,
+    the difference u - p a u is a positive multiple of e + f + e f, so it vanishes for no e > 0.
+    """
+    e = Symbol("e", positive=True)
+    f = Symbol("f", nonnegative=True) if bounded else Symbol("f", real=True)
+    u = Symbol("u", positive=True)
+    gap = u - u / ((1 + e) * (1 + f))
+    numerator = cancel(gap * (1 + e) * (1 + f) / u)
+    same = expand(numerator - (e + f + e * f)) == 0
+    return Finding(bool(same and expand(numerator).is_positive))
 
 
 @claim(
@@ -220,5 +260,6 @@ CLAIMS: tuple[Claim, ...] = (
     op_is_the_product,
     accumulate_is_causal,
     gated_delta_product,
+    later_gates_must_be_one,
     gate_counterexample,
 )

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 from flint import fmpq, fmpq_mat, fmpq_poly, fmpz_poly
-from sympy import Function, Rational, Symbol, cancel, diff, summation
+from sympy import Expr, Function, Rational, Symbol, cancel, diff, summation
 
 from lt2theory.analysis import distance_quantile, influence_law, influence_mean, influence_std
 from proofs_checks.claim import Claim, Finding, claim
@@ -205,7 +205,7 @@ def _quantile(law: fmpq_poly, share: fmpq) -> int:
     raise AssertionError("the weights sum to one")
 
 
-def _moments(a: Symbol, w: Symbol, K: Symbol) -> tuple[Symbol, Symbol]:
+def _moments(a: Expr, w: Expr, K: Expr) -> tuple[Expr, Expr]:
     """Mean and variance of the law, by differentiating f(z)^K at z = 1 with f(1) = 1."""
     z, j = Symbol("z"), Symbol("j", integer=True)
     f = Function("f")
@@ -214,7 +214,7 @@ def _moments(a: Symbol, w: Symbol, K: Symbol) -> tuple[Symbol, Symbol]:
     first = one * summation(j, (j, 0, w - 1))
     second = one * summation(j * (j - 1), (j, 0, w - 1))
 
-    def at_one(expression: Symbol) -> Symbol:
+    def at_one(expression: Expr) -> Expr:
         values = {diff(f(z), z, 2): second, diff(f(z), z): first, f(z): 1}
         for old, new in values.items():
             expression = expression.subs(old, new)
