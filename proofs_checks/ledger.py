@@ -7,6 +7,7 @@ from proofs_checks.claim import Claim
 
 GROUPS = (
     "rank_wy",
+    "rank_orthogonal",
     "rank_bounds",
     "rank_collapse",
     "rank_exact",
@@ -14,6 +15,7 @@ GROUPS = (
     "rank_diagonal_gates",
     "rank_gated_wy",
     "rank_gated_failures",
+    "rank_no_erasure",
     "rank_baselines",
     "rank_counts",
     "rank_volume",
@@ -48,6 +50,7 @@ GROUPS = (
     "memory_state",
     "memory_growth",
     "output_gate",
+    "recall_floors",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 
