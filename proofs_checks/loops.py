@@ -119,6 +119,36 @@ def loops(
     return Loops(tuple(keys), tuple(fmpq(b) for b in betas), tuple(decays), order)
 
 
+def lower_part(square: fmpq_mat, *, strictly: bool = True) -> fmpq_mat:
+    """What lies below the diagonal.
+
+    Args:
+        square: A square matrix.
+        strictly: Whether the diagonal becomes zero too.
+
+    Returns:
+        A matrix of the same size.
+    """
+    size = int(square.nrows())
+    least = 1 if strictly else 0
+    entries = [square[i, j] if i - j >= least else 0 for i in range(size) for j in range(size)]
+    return fmpq_mat(size, size, entries)
+
+
+def compact_core(found: Loops) -> fmpq_mat:
+    """R1's `M = (I + diag(beta) stril(K^T K))^-1 diag(beta)`.
+
+    Args:
+        found: The factors; their decays are not looked at.
+
+    Returns:
+        A T x T matrix.
+    """
+    strength = diagonal(found.betas)
+    lower = lower_part(found.stacked.transpose() * found.stacked)
+    return (identity(found.count) + strength * lower).inv() * strength
+
+
 def random_decay(rng: random.Random, most: int = 5) -> fmpq:
     """A random decay.
 

@@ -2,14 +2,15 @@
 
 import random
 
-from flint import fmpq, fmpq_mat
+from flint import fmpq
 
 from proofs_checks.claim import Claim, Finding, claim
-from proofs_checks.exact import diagonal, identity, random_column
+from proofs_checks.exact import identity, random_column
 from proofs_checks.letters import letters, scalars, vanishes
 from proofs_checks.loops import (
     Gates,
     Loops,
+    compact_core,
     from_roots,
     loops,
     multiplied,
@@ -116,22 +117,6 @@ def _keys_of_kind(rng: random.Random, kind: int, gates: Gates) -> Loops:
         keys = [random_column(rng, size) for _ in range(count)]
     betas = [random_strength(rng) for _ in keys]
     return loops(keys, betas, random_decays(rng, size, len(keys), gates))
-
-
-def compact_core(found: Loops) -> fmpq_mat:
-    """R1's M = (I + diag(beta) stril(K^T K))^-1 diag(beta).
-
-    Args:
-        found: The factors; their decays are not looked at.
-
-    Returns:
-        A T x T matrix.
-    """
-    gram = found.stacked.transpose() * found.stacked
-    size = found.count
-    strength = diagonal(found.betas)
-    lower = [gram[i, j] if j < i else fmpq(0) for i in range(size) for j in range(size)]
-    return (identity(size) + strength * fmpq_mat(size, size, lower)).inv() * strength
 
 
 @claim(

@@ -6,8 +6,15 @@ from flint import fmpq_mat
 from sympy import Symbol, expand
 
 from proofs_checks.claim import Claim, Finding, claim
-from proofs_checks.exact import columns, identity, random_column, random_rational
-from proofs_checks.loops import Gates, loops, random_decays
+from proofs_checks.exact import columns, diagonal, identity, random_column, random_rational
+from proofs_checks.loops import (
+    Gates,
+    compact_core,
+    loops,
+    lower_part,
+    random_decays,
+    random_strength,
+)
 
 
 @claim(
@@ -46,6 +53,53 @@ def compact_wy(*, fast: bool, later_on_the_left: bool = True, coupled: bool = Tr
     # The last row of (I + B S) M' = B: from the left b k^T K M + row = 0, and b = b.
     equation_holds = expand(b * kt * K * M + row) == 0
     return Finding(bool(step_holds and equation_holds))
+
+
+@claim(
+    "R1",
+    "both forms of M, on instances",
+    statement=(
+        "I - A_T...A_1 = K M K^T with M = (I + diag(beta) stril(K^T K))^{-1} diag(beta), which is "
+        "(diag(1/beta) + stril(K^T K))^{-1}."
+    ),
+    conditions="no gates; later loops on the left; all beta non-zero (for the second form)",
+    scope="1,000 random rational instances, d <= 5, T <= 5, independent or not",
+    source="derivation",
+    evidence="exact",
+    mutants={
+        "later loops on the right": {"later_on_the_left": False},
+        "beta may be zero (its 1/beta left out)": {"allow_zero_beta": True},
+        "a gate": {"gates": "scalar"},
+        "the diagonal of K^T K kept": {"strictly": False},
+    },
+)
+def compact_wy_on_instances(
+    *,
+    fast: bool,
+    later_on_the_left: bool = True,
+    allow_zero_beta: bool = False,
+    gates: Gates = "none",
+    strictly: bool = True,
+) -> Finding:
+    """The product, multiplied out, against both forms."""
+    rng = random.Random(1)
+    number = 60 if fast else 1000
+    for _ in range(number):
+        size, count = rng.randint(1, 5), rng.randint(1, 5)
+        keys = [random_column(rng, size) for _ in range(count)]
+        betas = [random_strength(rng) for _ in keys]
+        if allow_zero_beta:
+            betas[0] = betas[0] * 0
+        found = loops(keys, betas, random_decays(rng, size, count, gates))
+        K, first = found.stacked, compact_core(found)
+        second = diagonal([1 / b if b != 0 else 0 for b in betas])
+        second += lower_part(K.transpose() * K, strictly=strictly)
+        acting = found if later_on_the_left else loops(keys[::-1], betas[::-1])
+        correction = identity(size) - acting.effective()
+        fine = K * first * K.transpose() == correction and second * first == identity(count)
+        if not fine:
+            return Finding(False, counterexample=found.written())
+    return Finding(True, scope=f"{number} random rational instances, d <= 5, T <= 5")
 
 
 @claim(
@@ -101,4 +155,4 @@ def _orthogonal(keys: fmpq_mat) -> bool:
     return all(gram[i, j] == 0 for i in range(size) for j in range(size) if i != j)
 
 
-CLAIMS: tuple[Claim, ...] = (compact_wy, rank_iff_independent)
+CLAIMS: tuple[Claim, ...] = (compact_wy, compact_wy_on_instances, rank_iff_independent)
