@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 RankKind = Literal["entropy", "stable", "threshold", "participation"]
+"""Definitions of the effective rank; `effective_rank` spells them out."""
 
 RELATIVE_THRESHOLD = 1e-4
 """Cut-off of the `threshold` rank, relative to the largest singular value (arXiv 2602.02195)."""

@@ -16,7 +16,7 @@ class LoopedConfig(BaseModel):
     T loops (LT2, section 3).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     vocab_size: int = Field(256, ge=2, description="Token ids run from 0 to vocab_size - 1.")
     width: int = Field(64, ge=1, description="Width d of the residual stream.")

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from lt2theory.mixers import MIXERS
 
-_ITEM = re.compile(r"(?P<name>[a-z0-9_]+)(?:\((?P<window>\d+)\))?(?:\*(?P<count>\d+))?")
+_ITEM = re.compile(r"(?P<name>[a-z0-9_]+)(?:\((?P<window>\d{1,9})\))?(?:\*(?P<count>\d{1,9}))?")
 _BOOKEND = "bookend:"
+_MOST = 10_000
+"""Most repeats of one item, so that a typing slip fills no memory."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,10 @@ def parse_pattern(pattern: str) -> tuple[LayerSpec, ...]:
             raise ValueError(
                 f"pattern: {item.strip()!r}: only 'window(w)' with w >= 1 takes a number"
             )
-        if count < 1:
-            raise ValueError(f"pattern: {item.strip()!r}: a repeat count must be >= 1")
+        if not 1 <= count <= _MOST:
+            raise ValueError(
+                f"pattern: {item.strip()!r}: a repeat count must be >= 1 and <= {_MOST}"
+            )
         layers.extend([LayerSpec(match["name"], window)] * count)
     return tuple(layers)
 

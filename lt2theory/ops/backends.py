@@ -249,6 +249,7 @@ RECURRENCES: Registry[RecurrenceWorkload, RecurrenceRunner] = Registry(
         ),
     ),
 )
+"""Backends of `linear_recurrence`."""
 
 ATTENTIONS: Registry[AttentionWorkload, AttentionRunner] = Registry(
     "softmax_attention",
@@ -265,3 +266,4 @@ ATTENTIONS: Registry[AttentionWorkload, AttentionRunner] = Registry(
         ),
     ),
 )
+"""Backends of `softmax_attention`."""

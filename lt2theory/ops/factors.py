@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 FactorOrder = Literal["decay_first", "erase_first"]
+"""Which of decay and erasure acts on the state first."""
 
 
 @dataclass(frozen=True)

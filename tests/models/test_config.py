@@ -26,6 +26,9 @@ def test_bookend() -> None:
         ("gdn(8)", 2, "only 'window"),
         ("window(0)", 2, "only 'window"),
         ("gdn*0", 2, "must be >= 1"),
+        ("gdn*999999999", 2, "must be >= 1 and <= 10000"),
+        ("gdn*" + "9" * 5000, 2, "is not a mixer"),
+        ("window(" + "9" * 5000 + ")", 2, "is not a mixer"),
         ("gdn*3", 2, "names 3 layers, more than the 2 to fill"),
         ("bookend:gdn", 2, "num_layers: 2 is too few"),
     ],
@@ -48,6 +51,8 @@ def test_bad_patterns(pattern: str, num_layers: int, message: str) -> None:
         ({"pattern": "full", "loop_state": "accumulate"}, "loop_state: 'accumulate' needs"),
         ({"backend": "cuda"}, "backend: 'cuda' is not available; allowed: auto, chunked"),
         ({"num_loops": 0}, "num_loops"),
+        ({"init_std": float("inf")}, "init_std"),
+        ({"rope_base": float("nan")}, "rope_base"),
         ({"num_lops": 2}, "num_lops"),
     ],
 )
