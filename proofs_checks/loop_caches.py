@@ -167,7 +167,7 @@ def order_by_semantics(
 def factor_steps(*, fast: bool, accumulated: str = "triangle") -> Finding:
     """Count applications, rather than derive them."""
     rng = random.Random(9)
-    for loops, layers in itertools.product(range(1, 7), (1, 2)):
+    for loops, layers in itertools.product(range(1, 4 if fast else 7), (1, 2)):
         square = {"triangle": loops * (loops + 1) // 2, "linear": loops, "square": loops**2}
         expected: dict[Semantics, int] = {
             "rescan": layers * loops,
@@ -184,7 +184,7 @@ def factor_steps(*, fast: bool, accumulated: str = "triangle") -> Finding:
             received = sum(own.num_factors for own in _received(name, layers, loops))
             if received != expected[name]:
                 return Finding(False, counterexample=f"model, {name}, T {loops}, N {layers}")
-    return Finding(True)
+    return Finding(True, scope="T <= 3, N <= 2, in the reference and the model" if fast else None)
 
 
 def _received(loop_state: str, layers: int, loops: int) -> list[Factors]:
