@@ -14,9 +14,9 @@ class DemoOptions:
     """Where the demo is kept."""
 
     out: Path = Path("runs", "demo")
-    """Folder of the demo's runs and of its report."""
+    """Folder of the demo's runs and of its report: new, empty or an earlier demo's."""
     fresh: bool = False
-    """Start over, whatever the folder holds of earlier demos."""
+    """Start over: remove what an earlier demo left in the folder, and nothing else."""
 
 
 def run(argv: list[str]) -> int:

@@ -85,7 +85,7 @@ def prediction(evidence: Evidence) -> PredictionRow:
     wide = tests[(tests["label"] == WIDE) & (tests["stage"] == 2 * LENGTH)]
     means = seed_means(tests)
     beyond = "; ".join(
-        f"at {length}: {said(means, NARROW, length)} and {said(means, WIDE, length)}"
+        f"at length {length}: {said(means, NARROW, length)} and {said(means, WIDE, length)}"
         for length in (2 * LENGTH, 4 * LENGTH)
     )
     return PredictionRow(

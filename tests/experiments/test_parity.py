@@ -60,7 +60,7 @@ def test_what_is_said_follows_the_runs(outcome: Any, make_evidence: Any) -> None
     assert row.happened.startswith(
         "Solved: 3 of 3 seeds with beta in (0, 1), 0 of 3 with beta in (0, 2). "
     )
-    assert "at 64: 1.000 [1.000, 1.000] and 0.510" in row.happened
+    assert "at length 64: 1.000 [1.000, 1.000] and 0.510" in row.happened
     assert (section.verdict, list(section.happened)) == ("not as predicted", [row.happened])
     assert section.prediction == row.claim
 
@@ -68,5 +68,5 @@ def test_what_is_said_follows_the_runs(outcome: Any, make_evidence: Any) -> None
 def test_an_arm_that_diverged_altogether_is_reported(outcome: Any, make_evidence: Any) -> None:
     evidence = make_evidence(arms(outcome, [None] * 3, [None] * 3))
     report = answer(evidence)
-    assert "at 64: not tested and not tested" in report.predictions[0].happened
+    assert "at length 64: not tested and not tested" in report.predictions[0].happened
     assert report.predictions[0].verdict == "not as predicted"
