@@ -1,4 +1,4 @@
-"""M2 to M4: what the delta rule and a decay read back."""
+"""M2 and M3: what the delta rule reads back."""
 
 import itertools
 from typing import Literal
@@ -219,55 +219,4 @@ def gate_after_erasure(
     return Finding(bool(right and agree), counterexample=said)
 
 
-@claim(
-    "M4",
-    "a fixed decay forgets like gamma^s",
-    statement="A pair stored s tokens ago is read back as gamma^s v.",
-    conditions=(
-        "|k| = 1, one decay for all tokens and channels, and later keys orthogonal to k (any other "
-        "key adds its own value and, under the delta rule, erases); S_0 not seen by k"
-    ),
-    scope="all",
-    source="derivation",
-    evidence="symbolic",
-    expected="holds_with_conditions",
-    mutants={
-        "a later key that is not orthogonal": {"overlap": 1},
-        "keys of squared length 2": {"squared_length": 2},
-        "one power too many": {"power": 1},
-        "another decay at the next token": {"next_decay": Rational(1, 3)},
-        "a decay a channel": {"next_decay": Symbol("D", commutative=False)},
-        "a state that k sees": {"seen": 1},
-    },
-)
-def forgetting(
-    *,
-    fast: bool,
-    overlap: int = 0,
-    squared_length: int = 1,
-    power: int = 0,
-    next_decay: Expr | None = None,
-    seen: int = 0,
-) -> Finding:
-    """Induction on s in letters, with an erasure of strength b (b = 0 is RetNet, w its write)."""
-    S, j, jt, kt, vt, ut = (
-        Symbol(x, commutative=False) for x in ("S", "j", "jt", "kt", "vt", "ut")
-    )
-    g, b, w = symbols("g b w", positive=True)
-    s = Symbol("s", integer=True, nonnegative=True)
-    # At age 0: the state before, as far as k sees it, and the pair itself.
-    stored = expand(seen * S + squared_length * vt - vt * g**power) == 0
-    alpha = g if next_decay is None else next_decay
-    later = alpha * S - b * alpha * j * jt * S + w * j * ut
-    read = expand(expand(kt * later).subs(kt * j, overlap).subs(kt * S, g**s * vt))
-    # g^(s + 1) is written as g^s g, which is what expanding leaves.
-    return Finding(bool(stored and expand(read - g**s * g * vt) == 0))
-
-
-CLAIMS: tuple[Claim, ...] = (
-    orthonormal_pairs,
-    op_recalls,
-    newest_pair,
-    gate_after_erasure,
-    forgetting,
-)
+CLAIMS: tuple[Claim, ...] = (orthonormal_pairs, op_recalls, newest_pair, gate_after_erasure)
