@@ -1,0 +1,235 @@
+"""R7: what the same key in every loop gains from one decay a channel."""
+
+import itertools
+import random
+from functools import reduce
+from typing import Any
+
+from flint import fmpq
+from sympy import ring
+from sympy.polys.domains import QQ
+
+from proofs_checks.claim import Claim, Finding, claim
+from proofs_checks.exact import column, diagonal, random_column
+from proofs_checks.loops import (
+    ORDERS,
+    Gates,
+    Loops,
+    loops,
+    random_decays,
+    random_strength,
+)
+
+
+@claim(
+    "R7",
+    "identical keys and gates: the determinant",
+    statement=(
+        "For T = d identical factors, det(D^T - A^T) = (-1)^(T(T-1)/2) beta^T prod(k_i^2 d_i) "
+        "prod_{i<j} (d_i - d_j)^2 in both orders: non-zero iff all d decays differ, k has no zero "
+        "and beta and the decays are not zero."
+    ),
+    conditions="identical keys; identical gates; baseline D^T",
+    scope="closed identity in beta, k and D for T = d = 1 to 4",
+    source="derivation: U and V are Krylov matrices of D, and so Vandermonde",
+    evidence="symbolic",
+    mutants={
+        "keys differ": {"same_key": False},
+        "gates differ": {"same_gate": False},
+        "baseline I": {"named_baseline": False},
+        "no square on the differences": {"power": 1},
+    },
+)
+def determinant_of_identical(
+    *,
+    fast: bool,
+    same_key: bool = True,
+    same_gate: bool = True,
+    named_baseline: bool = True,
+    power: int = 2,
+) -> Finding:
+    """Polynomials in all entries; T > 2 is left to the full run."""
+    sizes = (1, 2) if fast else (1, 2, 3, 4)
+    for size, order in itertools.product(sizes, ORDERS):
+        _, b, *rest = ring(["b", *(f"x{i}" for i in range(4 * size))], QQ)
+        k, d, other_k, other_d = (rest[i * size : (i + 1) * size] for i in range(4))
+        total, base = _eye(size, b), _eye(size, b)
+        for step in range(size):
+            key = k if same_key or step == 0 else other_k
+            gate = d if same_gate or step == 0 else other_d
+            erase = [[(i == j) - b * key[i] * key[j] for j in range(size)] for i in range(size)]
+            decay = [[gate[i] if i == j else 0 * b for j in range(size)] for i in range(size)]
+            parts = (erase, decay) if order == "decay_first" else (decay, erase)
+            total = _times(parts[0], _times(parts[1], total))
+            base = _times(decay, base) if named_baseline else base
+        found = _det([[base[i][j] - total[i][j] for j in range(size)] for i in range(size)])
+        pairs = itertools.combinations(d, 2)
+        gaps = reduce(lambda a, c: a * (c[0] - c[1]) ** power, pairs, b**size)
+        sign = (-1) ** (size * (size - 1) // 2)
+        claimed = reduce(lambda a, c: a * c[0] ** 2 * c[1], zip(k, d, strict=True), sign * gaps)
+        if found != claimed:
+            return Finding(False, counterexample=f"T = d = {size}, {order}")
+    return Finding(True, scope=f"closed identity in beta, k and D for T = d in {sizes}")
+
+
+def _eye(size: int, like: Any) -> list[list[Any]]:
+    return [[(i == j) + 0 * like for j in range(size)] for i in range(size)]
+
+
+def _times(a: Any, b: Any) -> list[list[Any]]:
+    size = range(len(a))
+    return [[sum(a[i][m] * b[m][j] for m in size) for j in size] for i in size]
+
+
+def _det(a: list[list[Any]]) -> Any:
+    if len(a) == 1:
+        return a[0][0]
+    minors = ([row[:j] + row[j + 1 :] for row in a[1:]] for j in range(len(a)))
+    return sum((-1) ** j * a[0][j] * _det(minor) for j, minor in enumerate(minors))
+
+
+@claim(
+    "R7",
+    "identical keys and gates: the rank",
+    statement=(
+        "T identical factors have rank(D^T - A^T) = T if and only if D has at least T different "
+        "decays on the support of k."
+    ),
+    conditions="identical keys; identical gates; both orders; beta non-zero; no decay is zero",
+    scope="3,000 random rational instances, d <= 5, T <= 5, decays from a small set",
+    source="derivation: Krylov spaces of D on k",
+    evidence="exact",
+    mutants={
+        "a decay may be zero": {"zero_decay": True},
+        "beta may be zero": {"zero_beta": True},
+        "keys differ": {"same_key": False},
+        "gates differ": {"same_gate": False},
+        "decays anywhere count": {"on_support": False},
+    },
+)
+def rank_of_identical(
+    *,
+    fast: bool,
+    zero_decay: bool = False,
+    zero_beta: bool = False,
+    same_key: bool = True,
+    same_gate: bool = True,
+    on_support: bool = True,
+) -> Finding:
+    """Decays from few values, and keys with zeros, so that both answers occur."""
+    rng = random.Random(7)
+    number = 200 if fast else 3000
+    decays = [fmpq(1, i) for i in (1, 2, 3, 4, 5)] + ([fmpq(0)] * 3 if zero_decay else [])
+    seen = set()
+    for _ in range(number):
+        size, count = rng.randint(1, 5), rng.randint(1, 5)
+        key = column([rng.choice([0, 1, 2, -1]) for _ in range(size)])
+        gate = [rng.choice(decays) for _ in range(size)]
+        keys = [key] + [key if same_key else random_column(rng, size) for _ in range(count - 1)]
+        gates = [diagonal(gate)] * count
+        if not same_gate:
+            gates = gates[:1] + random_decays(rng, size, count - 1, "diagonal")
+        betas = [random_strength(rng)] * count
+        if zero_beta:
+            betas = [fmpq(0)] * count
+        found = loops(keys, betas, gates, order=rng.choice(ORDERS))
+        support = [d for d, x in zip(gate, key.entries(), strict=True) if x != 0 or not on_support]
+        different = len({str(d) for d in support})
+        full = found.correction().rank() == count
+        seen.add((full, count > 1))
+        if full != (different >= count):
+            return Finding(False, counterexample=found.written())
+    return Finding(
+        len(seen) == 4, scope=f"{number} random rational instances, d <= 5, T <= 5, few decays"
+    )
+
+
+@claim(
+    "R7",
+    "identical keys, other gates each loop",
+    statement=(
+        "With one key for all loops and gates of their own, rank(prod(D) - A_T...A_1) is in "
+        "general min(T, number of channels on the support of k)."
+    ),
+    conditions="gates by channel, in general position (an instance that attains it is found)",
+    scope="every support up to 5 of d = 5 channels, every T <= 6, both orders",
+    source="derivation: minors are polynomials in the decays",
+    evidence="exact",
+    mutants={
+        "scalar gates": {"gates": "scalar"},
+        "no gates": {"gates": "none"},
+        "channels off the support count": {"on_support": False},
+    },
+)
+def other_gates_each_loop(
+    *, fast: bool, gates: Gates = "diagonal", on_support: bool = True
+) -> Finding:
+    """The bound always holds, and one instance that attains it shows that most do."""
+    rng = random.Random(72)
+    for support in range(1, 4 if fast else 6):
+        key = column([i + 1 if i < support else 0 for i in range(5)])
+        for count, order in itertools.product(range(1, 7), ORDERS):
+            most = min(count, support if on_support else 5)
+            ranks = []
+            for _ in range(6):
+                decays = random_decays(rng, 5, count, gates)
+                ranks.append(int(loops([key] * count, [1] * count, decays).correction().rank()))
+                # Decays by channel that all differ, as random ones of few values need not.
+                if gates == "diagonal":
+                    decays = [
+                        diagonal([fmpq(1, rng.randint(1, 200)) for _ in range(5)]) for _ in decays
+                    ]
+                found = loops([key] * count, [1] * count, decays, order=order)
+                ranks.append(int(found.correction().rank()))
+            if max(ranks) != most:
+                return Finding(False, counterexample=f"support {support}, T = {count}: {ranks}")
+    return Finding(True, scope=f"every support up to {support} of 5, every T <= 6, both orders")
+
+
+@claim(
+    "R7",
+    "the same key every loop gives no gain",
+    statement="With the same key in every loop the erasure stays of rank 1.",
+    conditions=(
+        "true without gates and with scalar gates (R5, R6); with diagonal gates T identical "
+        "factors reach rank T iff D has T different decays on the support of k"
+    ),
+    scope="search over d <= 2, T <= 2, both orders: unit keys (1), (1,0), (0,1), (3/5,4/5), "
+    "(4/5,3/5); beta 1/2, 1, 2; decays 1, 1/2",
+    source="LT2, App. B.1",
+    evidence="exact",
+    expected="refuted_as_stated",
+    mutants={"scalar gates": {"scalar": True}, "no second loop": {"count": 1}},
+)
+def same_key_no_gain(*, fast: bool, scalar: bool = False, count: int = 2) -> Finding:
+    """The search ends at the first exception in order of d; d = 1 and T = 1 have none."""
+    exceptions: list[Loops] = []
+    for key in ([1], [1, 0], [0, 1], [(3, 5), (4, 5)], [(4, 5), (3, 5)]):
+        size = len(key)
+        gates = list(itertools.product((fmpq(1, 2), fmpq(1)), repeat=size))
+        for gate, beta, order in itertools.product(gates, (fmpq(1), fmpq(1, 2), fmpq(2)), ORDERS):
+            if scalar and len({str(g) for g in gate}) > 1:
+                continue
+            found = loops(
+                [column(key)] * count, [beta] * count, [diagonal(gate)] * count, order=order
+            )
+            if found.correction().rank() > 1:
+                exceptions.append(found)
+    if not exceptions:
+        return Finding(False)
+    both = {found.order for found in exceptions if found.written().startswith(_FIRST)}
+    first = exceptions[0]
+    entries = ", ".join(str(x) for x in first.correction().entries())
+    said = f"d = 2, T = 2: {first.written()} (and the other order): D^2 - A^2 = ({entries}), rank 2"
+    return Finding(first.size == 2 and both == set(ORDERS), counterexample=said)
+
+
+_FIRST = "keys (3/5, 4/5), (3/5, 4/5); beta 1, 1; decays diag(1/2, 1), diag(1/2, 1)"
+
+
+CLAIMS: tuple[Claim, ...] = (
+    determinant_of_identical,
+    rank_of_identical,
+    other_gates_each_loop,
+    same_key_no_gain,
+)
