@@ -114,7 +114,7 @@ def fewest_factors(size: int, shapes: Iterable[Parts], *, faithful: bool = True)
         "Over all faithful real representations of S_n the least T = max_g rank(I - rho(g)) is "
         "2 floor((n-1)/2): for even n one less than the permutation matrices need."
     ),
-    conditions="faithful; the transitions form a representation; every element is a token",
+    conditions="faithful; every element is a token",
     scope="n = 3..12, every set of irreducible representations (all of S_n's are real)",
     source="derivation; Murnaghan-Nakayama rule",
     evidence="exact",

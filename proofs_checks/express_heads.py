@@ -57,7 +57,7 @@ def abelian_factors(orders: Sequence[int], *, heads: bool, faithful: bool = True
         "With several heads T is the maximum over heads and only joint faithfulness is needed: "
         "Z_3 x Z_3 needs 2 instead of 4, Z_2^m needs 1 instead of m."
     ),
-    conditions="every head's transitions form a representation; jointly faithful",
+    conditions="jointly faithful",
     scope=(
         "Z_3 x Z_3, Z_2^m for m <= 3, Z_4 x Z_3, over all sets of real irreducible representations"
     ),
@@ -89,7 +89,7 @@ def several_heads(
         "S_n and A_n have a single minimal normal subgroup, so jointly faithful heads contain a "
         "faithful one, and the maximum over heads is no less than that head alone."
     ),
-    conditions="every head's transitions form a representation; jointly faithful",
+    conditions="S_n or A_n, n >= 3 (other groups may have several minimal normal subgroups)",
     scope="S_3..S_6, A_3..A_6, every normal closure by the Cayley table",
     source="derivation",
     evidence="exact",

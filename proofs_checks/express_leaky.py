@@ -73,10 +73,10 @@ def bound(
     "E9",
     "the bound is attained",
     statement=(
-        "Projections (beta = 1) with unit keys pi/T apart have the eigenvalue -cos^T(pi/T): the "
-        "product has rank one, and its trace is cos(pi/T)^(T-1) cos((T-1) pi/T)."
+        "Projections (beta = 1) with unit keys pi/T apart in a plane have the eigenvalue "
+        "-cos^T(pi/T): the product has rank one, and its trace is cos(pi/T)^(T-1) cos((T-1) pi/T)."
     ),
-    conditions="keys in one plane, each pi/T from the one before",
+    conditions="each key pi/T from the one before",
     scope="all",
     source="derivation",
     evidence="symbolic",
@@ -99,7 +99,7 @@ def attained(*, fast: bool, more: int = 0, twice: int = 1) -> Finding:
         "The product of the projections has eigenvalues 0 and -cos^T(pi/T): -1/8, -1/4, -0.531, "
         "-0.733 at T = 3, 4, 8, 16."
     ),
-    conditions="beta = 1; keys pi/T apart in one plane",
+    conditions="beta = 1; keys pi/T apart",
     scope="T = 2..64, 2 x 2 products in balls",
     source="derivation",
     evidence="ball",

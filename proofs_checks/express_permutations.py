@@ -127,7 +127,7 @@ def one_fixed_dimension(*, fast: bool, sign: int = 1) -> Finding:
     mutants={
         "beta |k|^2 = 1": {"beta": (1, 2)},
         "one factor fewer": {"left_out": 1},
-        "represented by even rotations of a cube": {"signed": True},
+        "times the sign": {"signed": True},
     },
 )
 def permutations_need(

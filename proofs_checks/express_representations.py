@@ -112,7 +112,7 @@ def _permutes_diagonals_evenly(rho: fmpq_mat) -> bool:
         "Every faithful representation of S_5 has an element with rank(I - rho(g)) >= 4, and the "
         "permutation matrices need no more."
     ),
-    conditions="the transitions form a faithful representation; every element is a token",
+    conditions="faithful; every element is a token",
     scope="S_5, all seven irreducible representations and their sums",
     source="derivation; exact characters (E10)",
     evidence="exact",
@@ -238,8 +238,11 @@ def one_reflection(
 @claim(
     "E8",
     "T = 2 is least for S_3, S_4, A_4, A_5, Z_n and D_n: some g^2 is not e",
-    statement="Each of these groups has an element g with g^2 != e, so T = 1 is not enough.",
-    conditions="n >= 3; T = 1 and orthogonal transitions that depend on the token only",
+    statement=(
+        "Each of these groups has an element g with g^2 != e, so T = 1 is not enough for "
+        "orthogonal transitions that depend on the token only."
+    ),
+    conditions="n >= 3",
     scope="S_3, S_4, A_4, A_5, Z_3..Z_12, D_3..D_12, by the tasks' Cayley tables",
     source="derivation; with the two claims above and the rotation groups",
     evidence="exact",

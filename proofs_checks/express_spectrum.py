@@ -59,15 +59,18 @@ def determinant_sign(
     mutants={
         "beta in [0,2]": {"most": 2},
         "decays of any sign": {"positive_decays": False},
+        "keys of length sqrt 2": {"norm": 2},
     },
 )
-def random_determinants(*, fast: bool, most: int = 1, positive_decays: bool = True) -> Finding:
+def random_determinants(
+    *, fast: bool, most: int = 1, positive_decays: bool = True, norm: int = 1
+) -> Finding:
     """Determinant of the whole product, never of its factors."""
     rng = random.Random(4)
     least = None
     for _ in range(60 if fast else 1000):
         size = rng.randint(1, 5)
-        steps = _random_steps(rng, size, rng.randint(1, 8), most, positive_decays)
+        steps = _random_steps(rng, size, rng.randint(1, 8), most * norm, positive_decays)
         for order in ("decay_first", "erase_first"):
             made = product([e * d if order == "decay_first" else d * e for e, d in steps])
             det = made.det()
@@ -96,20 +99,26 @@ def _random_steps(
         "DPLROperator.determinant of composed factors agrees with the product of "
         "alpha_1..alpha_d (1 - beta |k|^2) over the loops, and is >= 0."
     ),
-    conditions="beta in [0,1]; unit keys; decays in (0,1]",
+    conditions="beta in [0,1]; unit keys",
     scope="256 random products, d = 6, T = 5, both orders, float64, 1e-12 absolute",
     source="derivation",
     evidence="float64",
-    mutants={"beta in [0,2]": {"most": 2}, "the lemma without decays": {"with_decays": False}},
+    mutants={
+        "beta in [0,2]": {"most": 2},
+        "keys of length sqrt 2": {"length": 2**0.5},
+        "the lemma without decays": {"with_decays": False},
+    },
 )
-def analyser_determinant(*, fast: bool, most: int = 1, with_decays: bool = True) -> Finding:
+def analyser_determinant(
+    *, fast: bool, most: int = 1, length: float = 1.0, with_decays: bool = True
+) -> Finding:
     """Margin: the tolerance less the largest difference."""
     generator = torch.Generator().manual_seed(4)
     shape, tolerance, worst = (256, 5, 6), 1e-12, 0.0
     orders: tuple[FactorOrder, ...] = ("decay_first", "erase_first")
     for order in orders:
         keys = torch.randn(shape, generator=generator, dtype=torch.float64)
-        keys = keys / keys.norm(dim=-1, keepdim=True)
+        keys = keys * (length / keys.norm(dim=-1, keepdim=True))
         betas = most * torch.rand(shape[:2], generator=generator, dtype=torch.float64)
         logs = -torch.rand(shape, generator=generator, dtype=torch.float64)
         total = DPLROperator.identity((shape[0],), shape[2])
@@ -175,9 +184,15 @@ def norm_kept(
     scope="random rational products, d <= 5, T <= 6; multiplicities exact, roots by balls",
     source="derivation",
     evidence="ball",
-    mutants={"beta may be 2": {"closed": True}, "keys of length sqrt 2": {"norm": 2}},
+    mutants={
+        "beta may be 2": {"closed": True},
+        "keys of length sqrt 2": {"norm": 2},
+        "a scalar gate of 1/2": {"gate": (1, 2)},
+    },
 )
-def peripheral_spectrum(*, fast: bool, closed: bool = False, norm: int = 1) -> Finding:
+def peripheral_spectrum(
+    *, fast: bool, closed: bool = False, norm: int = 1, gate: tuple[int, int] = (1, 1)
+) -> Finding:
     """Divide the characteristic polynomial by (x - 1)^m exactly; margin: distance to the circle."""
     rng = random.Random(5)
     margin = 1.0
@@ -186,6 +201,7 @@ def peripheral_spectrum(*, fast: bool, closed: bool = False, norm: int = 1) -> F
         keys = [random_column(rng, size) for _ in range(loops)]
         strengths = [fmpq(16 if closed else rng.randint(1, 15), 8) for _ in keys]
         made = product([reflect(k, b * norm) for k, b in zip(keys, strengths, strict=True)])
+        made *= fmpq(*gate)
         rest = made.charpoly()
         for _ in range(size - columns(keys).rank()):
             rest, remainder = divmod(rest, fmpq_poly([-1, 1]))

@@ -25,6 +25,7 @@ def token_factors(
     later_first: bool = False,
     value: float = 0.0,
     semantics: str = "accumulate",
+    unit: bool = False,
 ) -> Factors:
     """What the last loop's op receives when every loop applies one transposition of its token.
 
@@ -36,6 +37,7 @@ def token_factors(
         later_first: Whether the factors are dealt to the loops in the wrong order.
         value: What is written; the construction writes nothing.
         semantics: `accumulate` joins the loops, `rescan` leaves each loop its own scan.
+        unit: Whether the keys have length one and beta is 2, as in the mixers.
 
     Returns:
         Factors with a zero query.
@@ -50,6 +52,8 @@ def token_factors(
             keys[token, loop] = 0.0
             keys[token, loop, i], keys[token, loop, j] = 1.0, -1.0
             betas[token, loop] = 1.0
+    if unit:
+        keys, betas = keys / keys.norm(dim=-1, keepdim=True), 2.0 * betas
     joined: Factors | None = None
     for loop in range(loops):
         k = keys[words, loop][:, :, None, None]
@@ -88,9 +92,12 @@ def token_factors(
         "values are written": {"value": 1.0},
         "idle loops erase": {"idle_beta": 1.0},
         "later loops act first": {"later_first": True},
+        "no start": {"given": 0.0},
     },
 )
-def tokens_are_matrices(*, fast: bool, missing: int = 0, **wrong: Any) -> Finding:
+def tokens_are_matrices(
+    *, fast: bool, missing: int = 0, given: float = 1.0, **wrong: Any
+) -> Finding:
     """One token from the identity; float64 holds the integers, compared by `torch.equal`."""
     sizes = range(3 if missing else 2, 5 if fast else 7)
     for size, backend in itertools.product(sizes, BACKENDS):
@@ -98,7 +105,7 @@ def tokens_are_matrices(*, fast: bool, missing: int = 0, **wrong: Any) -> Findin
         words = torch.arange(len(elements))[:, None]
         joined = token_factors(elements, words, loops=size - 1 - missing, **wrong)
         wide = joined.v.expand(*joined.v.shape[:-1], size)
-        start = torch.eye(size, dtype=torch.float64).expand(len(elements), 1, size, size)
+        start = given * torch.eye(size, dtype=torch.float64).expand(len(elements), 1, size, size)
         _, state = linear_recurrence(
             joined.q,
             joined.k,
@@ -175,6 +182,53 @@ def long_words(
     return Finding(True, scope=f"S_3, S_4, S_5, words of length {length:,}, both backends, float64")
 
 
+@claim(
+    "E3",
+    "unit keys, as the mixers make them",
+    statement=(
+        "With keys (e_i - e_j)/sqrt 2 and beta = 2 the states are integers up to rounding, and "
+        "rounding the reading to the nearest integer still names the product."
+    ),
+    conditions="accumulate; T = n - 1; beta = 2; start (1..n) given",
+    scope="S_5, two words of length 2,048, both backends, float64",
+    source="derivation",
+    evidence="float64",
+    mutants={
+        "rescan": {"semantics": "rescan"},
+        "T = n - 2": {"missing": 1},
+        "beta = 2 - 1/100": {"beta_scale": 0.995},
+        "no start": {"given": 0.0},
+    },
+)
+def unit_keys(
+    *, fast: bool, missing: int = 0, beta_scale: float = 1.0, given: float = 1.0, **wrong: Any
+) -> Finding:
+    """Margin: one half less the largest error of a reading."""
+    length, size = 128 if fast else 2048, 5
+    elements = list(itertools.permutations(range(size)))
+    batch = GroupWord(group="S5").batch(stage=length, seed=3, size=2)
+    words = torch.from_numpy(batch.inputs)
+    joined = token_factors(elements, words, loops=size - 1 - missing, unit=True, **wrong)
+    assert joined.beta is not None, "token_factors always sets it"
+    start = given * torch.arange(1, size + 1, dtype=torch.float64)[None, None, :, None]
+    worst = 0.0
+    for backend in BACKENDS:
+        read = linear_recurrence(
+            (6.0 ** torch.arange(size, dtype=torch.float64)).expand(joined.q.shape),
+            joined.k,
+            joined.v,
+            beta=beta_scale * joined.beta,
+            write=joined.write,
+            scale=1.0,
+            initial_state=start.expand(2, 1, size, 1),
+            backend=backend,
+        )
+        wanted = _readings(elements, 6)[torch.from_numpy(batch.targets)]
+        worst = max(worst, float((read[..., 0, 0] - wanted).abs().max()))
+    scope = f"S_5, two words of length {length:,}, both backends; largest error {worst:.1e}"
+    return Finding(worst < 0.5, margin=0.5 - worst, scope=scope)
+
+
 def _readings(elements: Sequence[Sequence[int]], base: int) -> Tensor:
     """The integer that the query reads in the state of every element: digit i+1 at place g(i)."""
     size = len(elements[0])
@@ -182,4 +236,4 @@ def _readings(elements: Sequence[Sequence[int]], base: int) -> Tensor:
     return torch.tensor(numbers, dtype=torch.float64)
 
 
-CLAIMS: tuple[Claim, ...] = (tokens_are_matrices, long_words)
+CLAIMS: tuple[Claim, ...] = (tokens_are_matrices, long_words, unit_keys)
