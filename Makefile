@@ -15,14 +15,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
-test: lint types imports tests
+test: lint types imports tests ledger-fast
 
-check: test slow-tests wheel docs
+check: test slow-tests ledger wheel docs
 
 install: $(STAMP)
 
@@ -56,6 +56,13 @@ tests: $(STAMP)
 slow-tests: $(STAMP)
 	@mkdir -p $(RESULTS)
 	$(PYTEST) -m slow --junitxml=$(RESULTS)/slow.xml
+
+# The claims of proofs_checks/, each with its evidence; docs/theory.md says what they are.
+ledger-fast: $(STAMP)
+	$(BIN)/lt2 verify --fast --workers $(WORKERS)
+
+ledger: $(STAMP)
+	$(BIN)/lt2 verify --workers $(WORKERS)
 
 # The wheel is built without the network and imported from a folder of its own, outside the tree.
 wheel: $(STAMP)

@@ -102,6 +102,11 @@ class Claim:
     check: Check
     mutants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    @property
+    def code(self) -> str:
+        """File and function of the check."""
+        return f"{self.check.__module__.replace('.', '/')}.py:{self.check.__name__}"
+
     def run(self, *, fast: bool = False) -> Record:
         """Check the claim.
 

@@ -62,17 +62,16 @@ def run(argv: list[str]) -> int:
         last = done == total
         progress(ProgressEvent("verify", done, total, unit="claim", notes=notes, final=last))
 
-    outcomes = run_claims(
-        select(options.only), fast=options.fast, workers=options.workers, on_record=show
-    )
+    claims = select(options.only)
+    outcomes = run_claims(claims, fast=options.fast, workers=options.workers, on_record=show)
     records = [outcome.record.to_json() for outcome in outcomes]
     if copy.json is not None:
         write_json(copy.json, records)
-    _render(options, records)
+    _render(options, records, [claim.code for claim in claims])
     return _print(outcomes)
 
 
-def _render(options: VerifyOptions, records: list[dict[str, object]]) -> None:
+def _render(options: VerifyOptions, records: list[dict[str, object]], code: list[str]) -> None:
     if options.html is None and options.page is None:
         return
     from lt2theory.report import ledger_page, ledger_report, write_report
@@ -84,7 +83,7 @@ def _render(options: VerifyOptions, records: list[dict[str, object]]) -> None:
         facts = {name: str(environment[name]) for name in ("python", "platform", "cores")}
         write_report(ledger_report(records, facts=facts, command="lt2 verify"), options.html)
     if options.page is not None:
-        write_text(options.page, ledger_page(records))
+        write_text(options.page, ledger_page(records, code))
 
 
 def _print(outcomes: "list[Outcome]") -> int:

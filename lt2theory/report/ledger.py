@@ -62,12 +62,13 @@ def ledger_report(records: Sequence[Row], *, facts: Mapping[str, str], command: 
     )
 
 
-def ledger_page(records: Sequence[Row]) -> str:
+def ledger_page(records: Sequence[Row], code: Sequence[str]) -> str:
     """The page of the docs, in Markdown.
 
     Args:
         records: The records of a full run. Margins and times stay out, so that the page changes
             only where the ledger does.
+        code: Where the check of each record stands, such as `proofs_checks/rank_wy.py:compact_wy`.
 
     Returns:
         The text.
@@ -90,7 +91,8 @@ def ledger_page(records: Sequence[Row]) -> str:
     for row in [*refuted, *conditional]:
         cells = (row["id"], row["statement"], row["conditions"], row["counterexample"] or "")
         lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
-    for letter, rows in _by_group(records):
+    located = [{**row, "code": place} for row, place in zip(records, code, strict=True)]
+    for letter, rows in _by_group(located):
         lines += ["", f"## {letter}: {GROUPS.get(letter, letter)}", ""]
         lines += [line for row in rows for line in _entry(row)]
     return "\n".join(lines).rstrip() + "\n"
@@ -133,7 +135,8 @@ def _entry(row: Row) -> list[str]:
         "",
         _escape(row["statement"]),
         "",
-        f"Conditions: {_escape(row['conditions'])}. Source: {_escape(row['source'])}.",
+        f"Conditions: {_escape(row['conditions'])}. Source: {_escape(row['source'])}. "
+        f"Check: `{row['code']}`.",
         "",
     ]
     if row["counterexample"]:
