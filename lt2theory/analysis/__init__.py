@@ -12,6 +12,10 @@ from lt2theory.analysis.influence_law import fitted_residual as fitted_residual
 from lt2theory.analysis.influence_law import influence_law as influence_law
 from lt2theory.analysis.influence_law import influence_mean as influence_mean
 from lt2theory.analysis.influence_law import influence_std as influence_std
+from lt2theory.analysis.loop_influence import influence_by_loops as influence_by_loops
+from lt2theory.analysis.loop_influence import law_by_loops as law_by_loops
+from lt2theory.analysis.loop_influence import reach_by_loops as reach_by_loops
+from lt2theory.analysis.loop_influence import windows_of as windows_of
 from lt2theory.analysis.memory import recall_horizon as recall_horizon
 from lt2theory.analysis.memory import retrieval_snr as retrieval_snr
 from lt2theory.analysis.memory import state_rank as state_rank
@@ -25,6 +29,10 @@ from lt2theory.analysis.receptive_field import reach as reach
 from lt2theory.analysis.receptive_field import reach_graph as reach_graph
 from lt2theory.analysis.receptive_field import selection_graph as selection_graph
 from lt2theory.analysis.receptive_field import selection_reach as selection_reach
+from lt2theory.analysis.representation import Carried as Carried
+from lt2theory.analysis.representation import carried_by_element as carried_by_element
+from lt2theory.analysis.representation import representation_ranks as representation_ranks
+from lt2theory.analysis.representation import representations_carried as representations_carried
 from lt2theory.analysis.stability import attention_weights as attention_weights
 from lt2theory.analysis.stability import block_rms as block_rms
 from lt2theory.analysis.stability import first_token_mass as first_token_mass

@@ -30,6 +30,7 @@ COMMANDS = {
     "tasks export": Command("tasks", "export", "a task's examples as Parquet or .npz, with a card"),
     "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
     "verify": Command("verify", "run", "the ledger of theory claims, checked again"),
+    "analyze": Command("analyze", "run", "what a trained run's states, loops and gradients do"),
     "report": Command("report", "run", "the HTML report of a run folder or of a study"),
     "bench tasks": Command("bench", "tasks", "examples a second of the task generators"),
     "bench ops": Command("bench", "ops", "speed of the recurrences against a token loop"),

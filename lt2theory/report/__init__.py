@@ -1,5 +1,6 @@
 """Figures as functions of tidy tables, intervals over seeds, and the self-contained report."""
 
+from lt2theory.report.analysis_report import analysis_report as analysis_report
 from lt2theory.report.content import PredictionRow as PredictionRow
 from lt2theory.report.content import Provenance as Provenance
 from lt2theory.report.content import Report as Report

@@ -1,0 +1,137 @@
+"""`analyze_run` on small runs: tables, words, refusals."""
+
+import json
+
+import pandas as pd
+import pytest
+import torch
+
+from lt2theory.cli import main
+from lt2theory.experiments.analyze import analyze_run, shown_loops
+from lt2theory.training import CurriculumConfig, TaskConfig, run_curriculum
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """Trains for two steps: `trained(pattern, task, **model fields)` gives the folder."""
+
+    def train(pattern="deltanet", task="group_word", knobs=None, stage=8, **fields):
+        knobs = {"group": "S3"} if knobs is None else knobs
+        config = CurriculumConfig(
+            task=TaskConfig(name=task, knobs=knobs),
+            model={
+                "width": 8,
+                "num_heads": 2,
+                "num_layers": 2,
+                "num_loops": 2,
+                "pattern": pattern,
+                "window": 3,
+                "conv_width": 0,
+                **fields,
+            },
+            stages=(stage,),
+            test_stages=(),
+            step_budget=2,
+            batch_size=4,
+            evaluate_every=2,
+            evaluation_size=64,
+            confirmation_size=64,
+            test_size=64,
+            checkpoint_every=2,
+            threads=1,
+            label="arm",
+        )
+        run_curriculum(config, tmp_path / "run")
+        return tmp_path / "run"
+
+    return train
+
+
+def text_of(analysis):
+    return " ".join(" ".join(found) for found in analysis.facts["findings"].values())
+
+
+def test_a_word_problem_under_accumulate(trained, capsys, tmp_path):
+    folder = trained(loop_state="accumulate")
+    assert (
+        main(["analyze", str(folder), "--instances", "3", "--json", str(tmp_path / "a.json")]) == 0
+    )
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == str(folder / "analysis" / "report.html")
+    facts = json.loads((tmp_path / "a.json").read_text())
+    assert (facts["instances"], facts["length"], facts["stage"]) == (3, 8, 8)
+    tables = {path.stem: pd.read_parquet(path) for path in (folder / "analysis").glob("*.parquet")}
+    assert tables.keys() == {
+        "residuals",
+        "first_token",
+        "transitions",
+        "spectrum",
+        "states",
+        "elements",
+        "representations",
+        "influence",
+        "weight_gradients",
+        "state_gradients",
+    }
+    elements = tables["elements"]
+    assert set(elements["reference"]) <= {0, 1, 2}
+    assert tables["transitions"]["acts_on_state"].all()
+    page = (folder / "analysis" / "report.html").read_text()
+    assert "product of the transitions really acts on that state (L2)" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_rescan_says_that_the_product_acts_on_no_state(trained):
+    analysis = analyze_run(trained("gdn,full", output_gate=True), instances=2)
+    page = analysis.report.read_text()
+    assert "acts on no single state (L1)" in page
+    assert "(L6)" in page
+    assert "carries the group" not in text_of(analysis)
+    assert "the output gate lets" in text_of(analysis)
+    gated = analysis.tables["first_token"].query("kind == 'attention'")
+    assert (gated["passed"] < gated["mass"]).all()
+
+
+def test_pure_attention_has_no_transitions(trained):
+    analysis = analyze_run(trained("window", "parity", {}, stage=16), instances=2)
+    assert "transitions" not in analysis.tables
+    assert "The model has attention alone" in text_of(analysis)
+    assert "The reach of W1 is 5, 9 tokens and is kept" in text_of(analysis)
+    reached = analysis.tables["influence"].query("reached").groupby("loops_done")["distance"].max()
+    assert reached.tolist() == [4, 8]
+    assert analysis.tables["law"]["away_from_start"].all()
+
+
+def test_a_mixer_that_erases_nothing_says_so(trained):
+    analysis = analyze_run(trained("linear_attention"), instances=2)
+    assert "No mixer here erases" in text_of(analysis)
+
+
+def test_loops_are_spread_with_both_ends():
+    assert shown_loops(3) == [1, 2, 3]
+    assert shown_loops(16) == [1, 2, 3, 5, 9, 16]
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        ("absent", "absent is not a folder; expected a run's folder"),
+        (".", ". is not a run: it has no config.json"),
+        ("absent --instances 0", "--instances: 0 is not allowed"),
+        ("absent --json no/x.json", "--json: 'no/x.json' cannot be written (no folder no)"),
+    ],
+)
+def test_refusals(argv, line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["analyze", *argv.split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"lt2: error: {line}")
+    assert captured.err.count("\n") == 1
+
+
+def test_a_stage_that_the_task_lacks_is_refused(trained):
+    folder = trained()
+    with pytest.raises(ValueError, match="stage"):
+        analyze_run(folder, stage=0)
+    assert not (folder / "analysis").exists()
+    assert torch.get_default_dtype() == torch.float32
