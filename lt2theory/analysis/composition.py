@@ -16,8 +16,18 @@ from lt2theory.analysis._checks import (
     check_order,
     check_shape,
 )
+from lt2theory.analysis.gram_spectrum import (
+    MOST_FACTORS,
+    gram_spectrum,
+    join_grams,
+    scalar_grams,
+    vector_grams,
+)
 from lt2theory.analysis.operators import DPLROperator
 from lt2theory.ops.factors import FactorOrder
+
+ALGEBRA_CHUNK = 8192
+"""Products whose T x T algebra is done together: operations long beside their overhead."""
 
 
 def compose_factors(
@@ -44,17 +54,7 @@ def compose_factors(
     Raises:
         ValueError: If a shape, dtype, device or `order` does not fit, naming the argument.
     """
-    check_floating("keys", keys)
-    check_order(order)
-    if keys.ndim < 2:
-        raise ValueError(f"keys: shape {list(keys.shape)} is not allowed (must be [..., T, d])")
-    one_per_factor = tuple(keys.shape[:-1])
-    if betas is not None:
-        check_like("keys", keys, "betas", betas)
-        check_shape("betas", betas, one_per_factor)
-    if log_decays is not None:
-        check_like("keys", keys, "log_decays", log_decays)
-        check_shape("log_decays", log_decays, one_per_factor, tuple(keys.shape))
+    _check_arguments(keys, betas, log_decays, order)
     if log_decays is None:
         decays = torch.ones_like(keys[..., :1])
     elif log_decays.shape == keys.shape:
@@ -79,8 +79,10 @@ def correction_spectrum(
 ) -> Float[Tensor, "..."]:
     """Singular values of `prod D - A_T ... A_1` for many products at once, without gradients.
 
-    The same numbers as `compose_factors(...).correction_singular_values()`, taken `chunk`
-    products at a time so that the columns stay in a processor's cache.
+    The same numbers as `compose_factors(...).correction_singular_values()`, to an absolute error of
+    about 1e-14 of the largest (float64). The columns are read `chunk` products at a time, so that
+    they stay in a processor's cache; products whose columns are far from dependent need only their
+    Gram matrices (`lt2theory.analysis.gram_spectrum`), the others a QR.
 
     Args:
         keys: As in `compose_factors`.
@@ -105,11 +107,39 @@ def correction_spectrum(
         if value is not None and value.shape[: len(batch)] != batch:
             expected = f"{list(batch)} and the factor axis"
             raise ValueError(f"{name}: shape {list(value.shape)} is not allowed ({expected})")
-    parts = [
-        compose_factors(k, b, g, order).correction_singular_values()
-        for k, b, g in _chunks(keys.detach(), betas, log_decays, chunk)
-    ]
-    return torch.cat(parts).reshape(*batch, -1)
+    _check_arguments(keys, betas, log_decays, order)
+    count, width = keys.shape[-2:]
+    if betas is None or count > min(width, MOST_FACTORS):
+        parts = [
+            compose_factors(k, b, g, order).correction_singular_values()
+            for k, b, g in _chunks(keys.detach(), betas, log_decays, chunk)
+        ]
+        return torch.cat(parts).reshape(*batch, -1)
+    with torch.no_grad():
+        k, b, g = next(_chunks(keys.detach(), betas, log_decays, len(keys.flatten(0, -3))))
+        assert b is not None, "checked above"
+        return _by_grams(k, b, g, order, chunk).reshape(*batch, -1)
+
+
+def _check_arguments(
+    keys: Tensor, betas: Tensor | None, log_decays: Tensor | None, order: FactorOrder
+) -> None:
+    """Refuse what no sequence of factors is.
+
+    Raises:
+        ValueError: Naming the argument.
+    """
+    check_floating("keys", keys)
+    check_order(order)
+    if keys.ndim < 2:
+        raise ValueError(f"keys: shape {list(keys.shape)} is not allowed (must be [..., T, d])")
+    one_per_factor = tuple(keys.shape[:-1])
+    if betas is not None:
+        check_like("keys", keys, "betas", betas)
+        check_shape("betas", betas, one_per_factor)
+    if log_decays is not None:
+        check_like("keys", keys, "log_decays", log_decays)
+        check_shape("log_decays", log_decays, one_per_factor, tuple(keys.shape))
 
 
 def _product_rows(
@@ -131,6 +161,34 @@ def _product_rows(
         rights.append(earlier * w[..., now, :])
         earlier = earlier * decays[..., now, :]
     return left, torch.cat(rights, -2)
+
+
+def _by_grams(
+    keys: Tensor, betas: Tensor, log_decays: Tensor | None, order: FactorOrder, chunk: int
+) -> Tensor:
+    """Return the spectra `[n T]` from Gram matrices, and by QR where those are not safe."""
+    size = keys.shape[0]
+    values = keys.new_empty(size, keys.shape[-2])
+    safe = torch.empty(size, dtype=torch.bool, device=keys.device)
+    for first in range(0, size, ALGEBRA_CHUNK):
+        last = min(first + ALGEBRA_CHUNK, size)
+        grams = []
+        for start in range(first, last, chunk):
+            part = slice(start, min(start + chunk, last))
+            decays = None if log_decays is None else log_decays[part]
+            if decays is not None and decays.ndim == keys.ndim:
+                grams.append(vector_grams(keys[part], decays, order))
+            else:
+                grams.append(scalar_grams(keys[part], decays))
+        found = gram_spectrum(join_grams(grams), betas[first:last], keys.shape[-1])
+        values[first:last], safe[first:last] = found
+    unsafe = (~safe).nonzero()[:, 0]
+    for start in range(0, len(unsafe), chunk):
+        rows = unsafe[start : start + chunk]
+        decays = None if log_decays is None else log_decays[rows]
+        operator = compose_factors(keys[rows], betas[rows], decays, order)
+        values[rows] = operator.correction_singular_values()
+    return values
 
 
 def _chunks(
