@@ -1,4 +1,4 @@
-"""`lt2 bench tasks|ops`: speeds on this machine, with the setting they were measured in."""
+"""`lt2 bench tasks|ops|analysis`: speeds on this machine, with their setting."""
 
 import json
 from pathlib import Path
@@ -31,6 +31,16 @@ class OpsOptions(BaseModel):
 
     repeats: int = Field(7, ge=1, description="Turns of every method; the fastest counts.")
     threads: int = Field(2, ge=1, description="Threads of a tensor operation.")
+
+
+class AnalysisOptions(BaseModel):
+    """How the analysers are timed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sample: int = Field(1024, ge=1, le=8192, description="Operators of the dense methods.")
+    repeats: int = Field(5, ge=1, description="Turns of the spectra; the fastest counts.")
+    threads: int = Field(1, ge=1, description="Threads of a tensor operation.")
 
 
 def tasks(argv: list[str]) -> int:
@@ -67,6 +77,30 @@ def ops(argv: list[str]) -> int:
     from lt2theory.bench.ops import bench_ops
 
     table = bench_ops(repeats=options.repeats, threads=options.threads)
+    _publish(table, copy.json, threads=options.threads)
+    return DONE
+
+
+def analysis(argv: list[str]) -> int:
+    """Time the analysers.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+    """
+    description = (
+        "Time spectra of composed transitions beside dense product and SVD, and the analysis of "
+        "4-layer models at length 512."
+    )
+    options, copy = parse(
+        "lt2 bench analysis", argv, description, options=AnalysisOptions, copy=JsonCopy
+    )
+    check_file(copy.json, "--json")
+    from lt2theory.bench.analysis import bench_analysis
+
+    table = bench_analysis(sample=options.sample, repeats=options.repeats, threads=options.threads)
     _publish(table, copy.json, threads=options.threads)
     return DONE
 
