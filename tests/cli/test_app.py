@@ -32,11 +32,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"lt2 {__version__}\n"
 
 
+VERBS = ", ".join(dict.fromkeys(name.split()[0] for name in COMMANDS))
+
+
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        ([], "VERB of lt2: none given (choose from demo, tasks, curriculum, report, bench)"),
-        (["train"], "VERB of lt2: 'train' is not one (choose from demo, tasks, curriculum, rep"),
+        ([], f"VERB of lt2: none given (choose from {VERBS})"),
+        (["trane"], f"VERB of lt2: 'trane' is not one (choose from {VERBS})"),
         (["tasks"], "VERB of lt2 tasks: none given (choose from list, show, export)"),
         (["tasks", "drop"], "VERB of lt2 tasks: 'drop' is not one (choose from list, show, exp"),
         (["--verbose"], "VERB of lt2: '--verbose' is not one (choose from demo"),
