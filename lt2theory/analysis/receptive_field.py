@@ -30,7 +30,8 @@ def reach(
 
     A short convolution of c taps on keys or values adds `N T (c - 1)`, one on queries alone
     `N T max(c - w, 0)` (theory W1, W2). Residuals change nothing, because a window contains its
-    own token.
+    own token. This counts what is read; at w = 1 a convolution on keys or queries alone is read
+    without effect, since a softmax over one score is 1 (W2).
 
     Args:
         num_layers: Layers N a loop, each with the same window.
