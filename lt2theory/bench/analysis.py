@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import pandas as pd
 import torch
@@ -36,10 +37,24 @@ MODELS = {
 }
 """Pattern, loops and loop state of the models that are analysed end to end."""
 
+Result = TypeVar("Result")
+
+
+class Timing(NamedTuple):
+    """What one call took.
+
+    Attributes:
+        seconds: By the clock.
+        cpu_seconds: Of the processor, in all threads.
+    """
+
+    seconds: float
+    cpu_seconds: float
+
 
 def bench_analysis(
     *,
-    sample: int = 1024,
+    sample: int = 256,
     operators: int = OPERATORS,
     repeats: int = 5,
     threads: int = 1,
@@ -50,16 +65,17 @@ def bench_analysis(
     Args:
         sample: Operators that the dense methods are timed on; the first ones.
         operators: Operators that `correction_spectrum` is timed on.
-        repeats: Turns of the spectra; the fastest counts, for every method. The dense methods and
-            the models get one turn after a small one to warm up.
-        threads: Threads of torch, for every method.
+        repeats: Turns of the spectra, in which the methods alternate, after one to warm up; the
+            fastest counts. The models get one turn.
+        threads: Threads of torch, for every method of the spectra; the models have one.
         length: Tokens of the models' instances.
 
     Returns:
-        One row a work and method: work, method, threads, operators (that were timed; 1 for a
-        model), seconds, microseconds (an operator), gain (over `dense product + SVD` by operator),
-        target (of the gain, or of the seconds), error (largest difference from the dense SVD's
-        values, over the largest of them) and the load average of the last minute.
+        One row a work and method: work, threads, method, operators (that were timed; 1 for a
+        model), seconds, cpu_seconds (of all threads; more telling where the machine is busy, NaN
+        for the SVD alone), microseconds (an operator), gain (over `dense product + SVD`, by
+        operator), target (of the gain, or of the seconds), error (largest difference from the
+        dense SVD's values, over the largest of them) and the load average of the last minute.
     """
     with torch_threads(threads):
         rows = [
@@ -67,10 +83,9 @@ def bench_analysis(
             for decay in ("no", "scalar", "vector")
             for row in _spectra(decay, sample, operators, repeats)
         ]
+    with torch_threads(1):
         rows += [_model(name, length) for name in MODELS]
-    table = pd.DataFrame(rows)
-    table.insert(2, "threads", threads)
-    return table
+    return pd.DataFrame(rows)
 
 
 def make_products(
@@ -156,24 +171,35 @@ def _spectra(decay: str, sample: int, operators: int, repeats: int) -> list[dict
     assert keys is not None
     assert betas is not None
     dense_spectrum(keys[:DENSE_AT_ONCE], betas[:DENSE_AT_ONCE], _first(decays, DENSE_AT_ONCE))
-    begin = time.perf_counter()
-    expected, svd_alone = dense_spectrum(keys, betas, decays)
-    dense = time.perf_counter() - begin
-    seconds, values = _fastest(lambda: correction_spectrum(*factors), repeats + 1)
+    correction_spectrum(*factors)
+    turns: dict[str, list[Timing]] = {"dense product + SVD": [], "correction_spectrum": []}
+    alone = []
+    for _ in range(repeats):
+        (expected, svd_alone), spent = _timed(lambda: dense_spectrum(keys, betas, decays))
+        turns["dense product + SVD"].append(spent)
+        alone.append(Timing(svd_alone, float("nan")))
+        values, spent = _timed(lambda: correction_spectrum(*factors))
+        turns["correction_spectrum"].append(spent)
     error = ((values[:sample] - expected).abs().amax() / expected.amax()).item()
+    dense, fast, svd = (
+        min(found) for found in (turns["dense product + SVD"], turns["correction_spectrum"], alone)
+    )
+    nan = float("nan")
     timed = {
-        "dense product + SVD": (dense, len(keys), float("nan"), float("nan")),
-        "the SVD alone": (svd_alone, len(keys), float("nan"), float("nan")),
-        "correction_spectrum": (seconds, operators, GAIN_TARGET, error),
+        "dense product + SVD": (dense, len(keys), nan, nan),
+        "the SVD alone": (svd, len(keys), nan, nan),
+        "correction_spectrum": (fast, operators, GAIN_TARGET, error),
     }
     return [
         {
             "work": f"spectra, {decay} decay, d = {WIDTH}, T = {NUM_LOOPS}",
+            "threads": torch.get_num_threads(),
             "method": method,
             "operators": count,
-            "seconds": spent,
-            "microseconds": 1e6 * spent / count,
-            "gain": dense / len(keys) / (spent / count),
+            "seconds": spent.seconds,
+            "cpu_seconds": spent.cpu_seconds,
+            "microseconds": 1e6 * spent.seconds / count,
+            "gain": dense.seconds / len(keys) / (spent.seconds / count),
             "target": target,
             "error": wrong,
             "load": os.getloadavg()[0],
@@ -197,13 +223,14 @@ def _model(name: str, length: int) -> dict[str, object]:
     model = LoopedModel(config).double()
     task = tasks.create("group_word", group="S3")
     measure(model, task, held_out(task, 8, 2, 0))
-    begin = time.perf_counter()
-    measure(model, task, held_out(task, length, 16, 0))
+    _, spent = _timed(lambda: measure(model, task, held_out(task, length, 16, 0)))
     return {
         "work": f"analysis, 4 layers, length {length}: {name}",
+        "threads": torch.get_num_threads(),
         "method": "lt2 analyze, without the report",
         "operators": 1,
-        "seconds": time.perf_counter() - begin,
+        "seconds": spent.seconds,
+        "cpu_seconds": spent.cpu_seconds,
         "microseconds": float("nan"),
         "gain": float("nan"),
         "target": SECONDS_TARGET,
@@ -216,12 +243,8 @@ def _first(decays: Tensor | None, count: int) -> Tensor | None:
     return None if decays is None else decays[:count]
 
 
-def _fastest(run: Callable[[], Tensor], turns: int) -> tuple[float, Tensor]:
-    """Return the fewest seconds of several turns, and what the last one gave."""
-    times, result = [], None
-    for _ in range(turns):
-        begin = time.perf_counter()
-        result = run()
-        times.append(time.perf_counter() - begin)
-    assert result is not None, "there is at least one turn"
-    return min(times), result
+def _timed(run: Callable[[], Result]) -> tuple[Result, Timing]:
+    """Return what a call gave and what it took."""
+    begin, busy = time.perf_counter(), time.process_time()
+    result = run()
+    return result, Timing(time.perf_counter() - begin, time.process_time() - busy)

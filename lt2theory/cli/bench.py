@@ -19,7 +19,9 @@ class TaskOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    seconds: float = Field(2.0, gt=0, description="Seconds for each row.")
+    seconds: float = Field(
+        2.0, gt=0, allow_inf_nan=False, description="Seconds for each row."
+    )
     workers: int = Field(2, ge=1, description="Processes that generate at once.")
     size: int = Field(2048, ge=1, description="Examples a batch.")
 
@@ -38,9 +40,11 @@ class AnalysisOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    sample: int = Field(1024, ge=1, le=8192, description="Operators of the dense methods.")
-    repeats: int = Field(5, ge=1, description="Turns of the spectra; the fastest counts.")
-    threads: int = Field(1, ge=1, description="Threads of a tensor operation.")
+    sample: int = Field(256, ge=1, le=8192, description="Operators of the dense methods.")
+    repeats: int = Field(5, ge=1, description="Turns of the methods; the fastest counts.")
+    threads: int = Field(
+        1, ge=1, description="Threads of a tensor operation in the spectra; the models have one."
+    )
 
 
 def tasks(argv: list[str]) -> int:

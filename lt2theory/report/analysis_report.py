@@ -275,7 +275,7 @@ def _carried(carried: pd.DataFrame, facts: Mapping[str, Any]) -> list[str]:
     else:
         found = [
             f"No head shows n - cycles within {TOLERANCE:g}: the nearest is {where}, with a mean "
-            f"deviation of {deviation}. The model found another representation."
+            f"deviation of {deviation}. If the model tracks the group, it found another way."
         ]
     others = carried[(carried["representation"] != PERMUTATION) & carried["within"]]
     found += [
@@ -470,7 +470,10 @@ def _gradients(tables: Mapping[str, pd.DataFrame]) -> Section:
                 "Contribution of every loop to the gradient of the block weights: norm, share "
                 "(inner product with the whole over its squared norm) and cosine to the whole.",
             ),
-            ReportTable(states, "Norm of the gradient of h^(tau), the stream between the loops."),
+            ReportTable(
+                states.rename(columns={"loops_done": "loops done"}),
+                "Norm of the gradient of h^(tau), the stream between the loops.",
+            ),
         ],
         notes=["The loops' contributions sum to the ordinary gradient of the shared weights."],
     )

@@ -51,7 +51,7 @@ def influence_map(
         )
     grid = frame.pivot_table(index="loops_done", columns="distance", values="value", fill_value=0.0)
     loops = [int(count) for count in grid.index]
-    figure, (axes,) = new_figure(height=1.5 + 0.5 * len(loops))
+    figure, (axes,) = new_figure(height=1.7 + 0.5 * len(loops))
     top = float(values.max())
     floor = max(float(values[values > 0].min()), top * 10.0**-DECADES)
     shown = grid.to_numpy(dtype=np.float64)
@@ -79,7 +79,9 @@ def influence_map(
     axes.set_xlim(-0.5, float(edges[-1]))
     axes.set_ylabel("loops done")
     axes.set_xlabel("distance into the past (tokens); white is exactly 0")
-    figure.legend(handles=keys, loc="outside upper left", ncols=len(keys), borderaxespad=0.2)
+    figure.legend(
+        handles=keys, loc="outside upper left", ncols=min(len(keys), 3), borderaxespad=0.2
+    )
     return figure
 
 
