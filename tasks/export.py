@@ -115,6 +115,11 @@ def _replace(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        # Writers on an open file, pyarrow's among them, do not know its name.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(error.errno, reason, str(path)) from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

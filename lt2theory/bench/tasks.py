@@ -34,7 +34,7 @@ class Workload:
     knobs: dict[str, object] = field(default_factory=dict)
 
 
-WORKLOADS = (
+_CHOSEN = (
     Workload("mqar", 64),
     Workload("group_word", 128),
     Workload("parity", 256),
@@ -44,6 +44,15 @@ WORKLOADS = (
     Workload("state_based_recall", 64),
     Workload("state_based_recall", 64, {"supervision": "dense", "layout": "indexed"}),
 )
+WORKLOADS = (
+    *_CHOSEN,
+    *(
+        Workload(name, tasks.create(name).stages[-1])
+        for name in tasks.catalogue()
+        if name not in {workload.task for workload in _CHOSEN}
+    ),
+)
+"""What is timed: the settings of the targets, and every other task at its largest stage."""
 
 
 def bench_tasks(

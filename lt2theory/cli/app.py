@@ -1,14 +1,26 @@
 """The table of verbs, and the way from an argument list to an exit code."""
 
+import contextlib
 import errno
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import FrameType
 
 from lt2theory import __version__
-from lt2theory.cli.errors import BAD_USAGE, DONE, INTERRUPTED, UsageError, one_line
+from lt2theory.cli.errors import (
+    BAD_USAGE,
+    DONE,
+    INTERRUPTED,
+    UsageError,
+    one_line,
+    out_of_memory,
+)
 
 DEBUG_VARIABLE = "LT2_DEBUG"
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -55,10 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         ValueError: Under `LT2_DEBUG` only, to show where it comes from.
         OSError: Likewise.
+        MemoryError: Likewise.
+        RuntimeError: If it is a bug; or likewise, where it says that memory ran out.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _dispatch(arguments)
+        with _termination_interrupts(), _warnings_in_one_line():
+            code = _dispatch(arguments)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -69,12 +84,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         detail = str(interruption) or "interrupted; run the same command again to resume"
         print(f"lt2: {detail}", file=sys.stderr)
         return INTERRUPTED
-    except (ValueError, OSError) as error:
-        if os.environ.get(DEBUG_VARIABLE):
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        bug = isinstance(error, RuntimeError) and not out_of_memory(error)
+        if bug or os.environ.get(DEBUG_VARIABLE):
             raise
         print(f"lt2: error: {one_line(error)}", file=sys.stderr)
         full = isinstance(error, OSError) and error.errno in FULL_DISK
         return INTERRUPTED if full else BAD_USAGE
+
+
+@contextlib.contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """Let SIGTERM end a verb as Ctrl-C does, also before and after the work that handles both."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt("terminated; run the same command again to resume")
+
+    before = signal.signal(signal.SIGTERM, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Print a warning as one line that says what, not where in the source."""
+
+    def form(message: Warning | str, *_: object, **__: object) -> str:
+        return f"lt2: warning: {' '.join(str(message).split())}\n"
+
+    before = warnings.formatwarning
+    warnings.formatwarning = form
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -64,6 +64,8 @@ def run(argv: list[str]) -> int:
 def _print(summary: "CurriculumSummary", headline: str) -> None:
     """Print how the run went: one line a stage, its score beside its floors."""
     print(f"{headline}: {summary.status}, {summary.steps} steps, {summary.parameters} parameters")
+    if summary.divergence is not None:
+        print(f"  step {summary.diverged_at}: {summary.divergence}")
     for record in summary.stages:
         outcome = "solved" if record.solved else "not solved"
         print(f"  stage {record.stage}: {outcome} after {record.steps} steps")

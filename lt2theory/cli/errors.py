@@ -33,7 +33,28 @@ def one_line(error: BaseException) -> str:
         return fields(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror
+    if out_of_memory(error):
+        detail = " ".join(str(error).split()[:40])
+        return f"memory: not enough for sizes as large as these; choose smaller ones ({detail})"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, which is what absurdly large sizes end in.
+
+    Args:
+        error: Any error.
+
+    Returns:
+        True for Python's and numpy's `MemoryError`, and for the `RuntimeError` of torch's
+        allocators, which have no type of their own on a CPU.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and any(
+        words in said for words in ("can't allocate memory", "out of memory")
+    )
 
 
 def fields(error: ValidationError, prefix: Sequence[str] = (), *, flags: bool = False) -> str:
@@ -93,7 +114,10 @@ def _parse_error(event: events.ParseErrorEvent, cause: BaseException | None) -> 
                 f"{_flag(event.argument)}: {event.value!r} is not allowed (choose from {allowed})"
             )
         case events.BadValue():
-            return f"{_flag(event.argument)}: no value given (expected {_metavar(event.argument)})"
+            # tyro raises this where a flag has fewer values than it takes.
+            expected = _metavar(event.argument)
+            said = "no value given" if len(expected.split()) == 1 else "too few values given"
+            return f"{_flag(event.argument)}: {said} (expected {expected})"
         case events.MissingArgs():
             missing = [found.arg for found in event.missing_arguments]
             return "; ".join(f"{_flag(arg)}: no value given (required)" for arg in missing)
@@ -119,7 +143,10 @@ def _construction(event: events.InstantiationFailure, cause: BaseException | Non
 def _unread(message: str) -> str:
     """Return the value at the end of a conversion error as one that is not allowed."""
     value = re.fullmatch(r"[\w() ]+: ('.*'|\[.*\])", message)
-    return f"{value[1]} is not allowed" if value else " ".join(message.split())
+    # A union, such as None or a number, lists what each of its members said.
+    of_union = re.match(r"no type matching .* could be instantiated from \[('.*?')\]", message)
+    found = value or of_union
+    return f"{found[1]} is not allowed" if found else " ".join(message.split())
 
 
 def _flag(argument: ArgumentDefinition) -> str:

@@ -105,8 +105,11 @@ def _with_suggestion(message: str, arguments: type) -> str:
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         tyro.cli(arguments, args=["--help"], registry=REGISTRY)
     flags = sorted(set(re.findall(r"--[a-z][\w.-]*", text.getvalue())))
-    close = difflib.get_close_matches(found[1].replace("_", "-"), flags, n=1)
-    hint = f"no such option, perhaps you meant {close[0]}" if close else "no such option"
+    # Without the hyphens, which all flags share: they would make short ones seem alike.
+    names = [flag.removeprefix("--") for flag in flags]
+    given = found[1].removeprefix("--").replace("_", "-")
+    close = difflib.get_close_matches(given, names, n=1)
+    hint = f"no such option, perhaps you meant --{close[0]}" if close else "no such option"
     return message.replace("no such option", hint)
 
 

@@ -83,6 +83,7 @@ def show(argv: list[str]) -> int:
     batch = task.batch(stage=stage, **options.draw())
     print(f"{task.name}, stage {stage}: {task.sequence_length(stage)} tokens of {task.vocab_size}")
     print(task.definition)
+    print("Below, token[label]: the label in brackets is the answer due at that token.")
     for row in range(options.size):
         print(f"\n{task.describe(batch, row)}")
     print("\nfloors at the scored positions:")

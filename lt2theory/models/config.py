@@ -20,8 +20,8 @@ class LoopedConfig(BaseModel):
 
     vocab_size: int = Field(256, ge=2, description="Token ids run from 0 to vocab_size - 1.")
     width: int = Field(64, ge=1, description="Width d of the residual stream.")
-    num_layers: int = Field(2, ge=1, description="Blocks N, shared over the loops.")
-    num_loops: int = Field(1, ge=1, description="Loops T.")
+    num_layers: int = Field(2, ge=1, le=1024, description="Blocks N, shared over the loops.")
+    num_loops: int = Field(1, ge=1, le=1024, description="Loops T.")
     pattern: str = Field(
         "gdn",
         description="Mixers over the depth, cycled: 'gdn', 'gdn*4,full', 'window(8)', "

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from lt2theory.report.content import Provenance
-from lt2theory.runs import RunFolder, read_json
-from lt2theory.runs.environment import ENVIRONMENT
+from lt2theory.runs import RunFolder
+from lt2theory.runs.environment import ENVIRONMENT, read_record
 
 FACTS = {
     "device": "device",
@@ -37,7 +37,7 @@ def provenance_of(runs: Sequence[RunFolder], *, command: str = "") -> Provenance
         if not path.exists():
             warnings.append(f"{run.path.name} does not say what it ran on.")
             continue
-        record = read_json(path)
+        record = read_record(path)
         environments.append(record["created"])
         warnings += [
             f"{run.path.name} was resumed at step {session['step']} in another environment: "

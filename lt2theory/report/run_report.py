@@ -16,6 +16,8 @@ from lt2theory.report.tables import accuracy_table, counted, format_interval
 from lt2theory.runs import RunFolder, config_table, run_table
 
 REPORT = "report.html"
+NEEDED = {"status", "stages", "steps", "task"}
+"""What a finished run's summary.json must hold to be reported."""
 TERMS = ("loops (T)", "rescan", "accumulate", "stage", "scored accuracy", "floor", "splits")
 
 
@@ -53,9 +55,12 @@ def run_content(run: RunFolder, *, command: str = "") -> Report:
     if run.kind != "curriculum":
         raise ValueError(f"{run.path} is a run of kind {run.kind!r}, allowed is 'curriculum'")
     table = run_table(run)
-    if views.training_curves(table).empty and views.accuracies(table).empty:
-        raise ValueError(f"{run.path} has measured nothing yet, at least 1 evaluation is needed")
     summary: Mapping[str, Any] = run.summary() if run.status == "done" else {}
+    if run.status == "done" and (lost := NEEDED - summary.keys()):
+        raise ValueError(f"{run.path}: its summary.json is damaged, it lacks {min(lost)}")
+    diverged = summary.get("status") == "diverged"
+    if views.training_curves(table).empty and views.accuracies(table).empty and not diverged:
+        raise ValueError(f"{run.path} has measured nothing yet, at least 1 evaluation is needed")
     card: Mapping[str, Any] = summary.get("task", {})
     sections = [
         _training(run, table, summary, card),

@@ -94,7 +94,7 @@ def record(folder: Path, environment: Mapping[str, Any], *, step: int) -> list[s
     if not path.exists():
         write_json(path, {"created": dict(environment), "resumed": []})
         return []
-    found = read_json(path)
+    found = read_record(path)
     sessions = found["resumed"]
     before = sessions[-1]["environment"] if sessions else found["created"]
     changes = differences(before, environment)
@@ -107,6 +107,27 @@ def record(folder: Path, environment: Mapping[str, Any], *, step: int) -> list[s
             stacklevel=2,
         )
     return changes
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read an environment.json.
+
+    Args:
+        path: The file that `record` wrote.
+
+    Returns:
+        `created` and `resumed`, as `record` describes them.
+
+    Raises:
+        ValueError: The file cannot be read, or holds something else.
+    """
+    found = read_json(path)
+    resumed = found.get("resumed")
+    sessions = resumed if isinstance(resumed, list) else [None]
+    kept = [s.get("environment") if isinstance(s, dict) else None for s in sessions]
+    if not all(isinstance(entry, dict) for entry in (found.get("created"), *kept)):
+        raise ValueError(f"{path} is damaged: it does not hold the environments of a run")
+    return found
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

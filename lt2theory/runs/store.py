@@ -51,6 +51,11 @@ class RunFolder:
         missing = [key for key in ("kind", "hash", "identity", "config") if key not in header]
         if missing:
             raise ValueError(f"{path / CONFIG} lacks {', '.join(missing)}: not a run's config.json")
+        identity = header["identity"]
+        if not isinstance(identity, dict) or not {"label", "seed", "task"} <= identity.keys():
+            raise ValueError(f"{path / CONFIG} is damaged: identity lacks label, seed or task")
+        if not isinstance(header["config"], dict):
+            raise ValueError(f"{path / CONFIG} is damaged: config is no object")
         self.path = path
         self.kind: str = header["kind"]
         self.config: dict[str, Any] = header["config"]
@@ -297,7 +302,12 @@ def _claim(path: Path, header: dict[str, Any], *, overwrite: bool) -> None:
         write_json(path / CONFIG, header)
     else:
         found = RunFolder.open(path)
-        if (found.kind, found.config_hash) != (header["kind"], header["hash"]):
+        if found.kind != header["kind"]:
+            raise ValueError(
+                f"{path} holds a run of kind {found.kind!r}, not {header['kind']!r}; "
+                "choose another folder or overwrite"
+            )
+        if found.config_hash != header["hash"]:
             raise ValueError(
                 f"{path} holds a {found.kind} run of another configuration "
                 f"({found.config_hash}, not {header['hash']}); choose another folder or overwrite"

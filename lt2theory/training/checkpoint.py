@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from lt2theory.runs.atomic import read_json
-from lt2theory.training.records import TrainState
+from lt2theory.training.records import TrainState, checked
 
 MODEL = "model.safetensors"
 OPTIMISER = "optimiser.safetensors"
@@ -49,7 +49,7 @@ def unpack(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> 
     Raises:
         ValueError: A file is missing, damaged, or belongs to another model; nothing has changed.
     """
-    state = TrainState.model_validate(read_json(folder / STATE))
+    state = checked(TrainState, read_json(folder / STATE), folder / STATE)
     weights = _read(folder / MODEL)
     moments = _read(folder / OPTIMISER)
     parameters = dict(model.named_parameters())

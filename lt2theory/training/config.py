@@ -11,8 +11,12 @@ Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "bfloat16"]
 
 
+LARGEST_BATCH = 2**20
+"""A larger number of instances at once is a slip: it would fill the memory, or never end."""
+
+
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class TaskConfig(_Frozen):
@@ -21,7 +25,8 @@ class TaskConfig(_Frozen):
     name: str = Field(description="Name of the task; 'lt2 tasks list' lists them.")
     knobs: dict[str, bool | int | float | str | None] = Field(
         default_factory=dict,
-        description="Options of the task, such as group S3; 'lt2 tasks show NAME' lists them.",
+        description="Options of the task, such as group=S3; 'lt2 tasks show NAME --help' explains "
+        "them.",
     )
 
     def create(self) -> tasks.Task:
@@ -72,7 +77,8 @@ class CurriculumConfig(_Frozen):
     task: TaskConfig = Field(description="What is learnt.")
     model: LoopedConfig = Field(
         default_factory=LoopedConfig,
-        description="The model; vocab_size and max_length follow the task, whatever is given.",
+        description="The model; vocab_size follows the task, whatever is given. So does "
+        "max_length, but learned positions are refused without one: give any.",
     )
     optimiser: OptimiserConfig = Field(
         default_factory=OptimiserConfig, description="How it is optimised."
@@ -83,7 +89,7 @@ class CurriculumConfig(_Frozen):
     test_stages: tuple[int, ...] = Field(
         (), description="Further stages, such as longer ones, that are only tested at the end."
     )
-    batch_size: int = Field(64, ge=1, description="Training examples a step.")
+    batch_size: int = Field(64, ge=1, le=LARGEST_BATCH, description="Training examples a step.")
     step_budget: int = Field(
         2000, ge=1, description="Most steps on one stage; if it is not solved then, the run ends."
     )
@@ -93,15 +99,21 @@ class CurriculumConfig(_Frozen):
         0.90, gt=0, le=1, description="Scored accuracy at which a stage counts as solved."
     )
     evaluation_size: int = Field(
-        1024, ge=64, description="Instances of an evaluation; claims need at least 1024."
+        1024,
+        ge=64,
+        le=LARGEST_BATCH,
+        description="Instances of an evaluation; claims need at least 1024.",
     )
     confirmation_size: int = Field(
         4096,
         ge=64,
+        le=LARGEST_BATCH,
         description="Other instances, on which a passed evaluation is confirmed: the lower end of "
         "the 95 % Wilson interval must reach pass_mark - 0.01. Claims need 4096.",
     )
-    test_size: int = Field(4096, ge=64, description="Instances of the test of every stage.")
+    test_size: int = Field(
+        4096, ge=64, le=LARGEST_BATCH, description="Instances of the test of every stage."
+    )
     seed: int = Field(0, ge=0, description="Seed of the weights and of the training batches.")
     learning_rates: tuple[float, ...] = Field(
         (),
@@ -128,6 +140,8 @@ class CurriculumConfig(_Frozen):
             raise ValueError(
                 f"min_steps: got {self.min_steps}, allowed 0..{self.step_budget} (step_budget)"
             )
+        if not self.label.isprintable():
+            raise ValueError(f"label: got {self.label!r}, allowed is one line of printable text")
         for name in ("stages", "test_stages", "learning_rates"):
             values = getattr(self, name)
             if len(set(values)) < len(values):

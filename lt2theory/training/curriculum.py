@@ -5,11 +5,12 @@ from pathlib import Path
 from lt2theory.models import LoopedModel
 from lt2theory.runs import Progress, RunFolder, read_json, write_json
 from lt2theory.runs.environment import capture, record
+from lt2theory.runs.store import CONFIG, SUMMARY
 from lt2theory.training.checkpoint import load_weights
 from lt2theory.training.conclusion import conclude
 from lt2theory.training.config import CurriculumConfig, resolve
 from lt2theory.training.lines import candidate_line
-from lt2theory.training.records import Candidate, CurriculumSummary
+from lt2theory.training.records import Candidate, Candidates, CurriculumSummary, checked
 from lt2theory.training.runtime import Runtime, torch_threads
 from lt2theory.training.selection import new_model, select_learning_rate
 from lt2theory.training.signals import StopRequest, stop_requests
@@ -60,7 +61,7 @@ def run_curriculum(
         ) as run,
     ):
         if run.status == "done":
-            return CurriculumSummary.model_validate(run.summary())
+            return checked(CurriculumSummary, run.summary(), run.path / SUMMARY)
         rate, candidates = _choose_rate(config, run, stop)
         trainer = CurriculumTrainer(
             config, run, runtime=runtime, rate=rate, stop=stop, progress=progress
@@ -82,8 +83,8 @@ def _choose_rate(
 ) -> tuple[float, tuple[Candidate, ...]]:
     # Every trial is kept as soon as it is done, so that a kill costs one trial at most.
     path = run.path / SELECTION
-    kept = read_json(path)["candidates"] if path.exists() else []
-    tried = [Candidate.model_validate(trial) for trial in kept]
+    kept = read_json(path) if path.exists() else {"candidates": ()}
+    tried = list(checked(Candidates, kept, path).candidates)
 
     def keep(trial: Candidate) -> None:
         tried.append(trial)
@@ -104,7 +105,7 @@ def load_summary(folder: Path) -> CurriculumSummary:
     Raises:
         ValueError: The folder is not a finished curriculum run.
     """
-    return CurriculumSummary.model_validate(_open(folder).summary())
+    return checked(CurriculumSummary, _open(folder).summary(), folder / SUMMARY)
 
 
 def load_model(run_folder: Path) -> tuple[LoopedModel, CurriculumConfig]:
@@ -121,7 +122,7 @@ def load_model(run_folder: Path) -> tuple[LoopedModel, CurriculumConfig]:
         ValueError: The folder is not a curriculum run, or has no checkpoint yet.
     """
     run = _open(run_folder)
-    config = CurriculumConfig.model_validate(run.config)
+    config = checked(CurriculumConfig, run.config, run_folder / CONFIG)
     checkpoints = run.checkpoints()
     if not checkpoints:
         raise ValueError(f"{run_folder} has no checkpoint yet")

@@ -1,5 +1,6 @@
 """Many curriculum runs: a study, several runs at a time."""
 
+import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from lt2theory.runs import Progress, Study, run_study, study_run, threads_for
 from lt2theory.training.config import CurriculumConfig, resolve
 from lt2theory.training.curriculum import KIND, run_curriculum
 from lt2theory.training.runtime import Runtime, torch_threads
-from lt2theory.training.signals import termination_interrupts
+from lt2theory.training.signals import ends_with, termination_interrupts
 
 
 def run_many(
@@ -57,12 +58,17 @@ def run_many(
     study = Study.create(root, runs, kind=KIND, overwrite=overwrite)
     inner = progress if workers == 1 else None
     with termination_interrupts():
-        run_one = partial(_run_one, progress=inner)
+        run_one = partial(_run_one, parent=os.getpid(), progress=inner)
         return run_study(study, run_one, workers=workers, progress=progress)
 
 
 def _run_one(
-    config: dict[str, Any], folder: Path, threads: int, *, progress: Progress | None = None
+    config: dict[str, Any],
+    folder: Path,
+    threads: int,
+    *,
+    parent: int,
+    progress: Progress | None = None,
 ) -> None:
-    with torch_threads(min(threads, torch.get_num_threads())):
+    with ends_with(parent), torch_threads(min(threads, torch.get_num_threads())):
         run_curriculum(CurriculumConfig.model_validate(config), folder, progress=progress)

@@ -1,11 +1,14 @@
 """What a curriculum run keeps: its state between steps, and its summary."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lt2theory.training.evaluation import Curves, Evaluation
 
+Checked = TypeVar("Checked", bound=BaseModel)
 Status = Literal["solved", "budget_exhausted", "diverged"]
 
 
@@ -123,6 +126,38 @@ class CurriculumSummary(_Record):
     diverged_at: int | None
     divergence: str | None
     timing: Timing
+
+
+class Candidates(_Record):
+    """The contents of selection.json.
+
+    Attributes:
+        candidates: The trials done so far.
+    """
+
+    candidates: tuple[Candidate, ...]
+
+
+def checked(kind: type[Checked], value: Mapping[str, Any], path: Path) -> Checked:
+    """Read a record out of a file that somebody may have damaged.
+
+    Args:
+        kind: What the file should hold.
+        value: What it holds.
+        path: The file, for the message.
+
+    Returns:
+        The record.
+
+    Raises:
+        ValueError: The file holds something else; the message names it and the first such field.
+    """
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or kind.__name__
+        raise ValueError(f"{path} is damaged: {field}: {first['msg']}") from error
 
 
 class TrainState(BaseModel):

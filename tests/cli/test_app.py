@@ -3,8 +3,10 @@
 import errno
 import importlib
 import inspect
+import signal
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -32,6 +34,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"lt2 {__version__}\n"
 
 
+MEMORY = "memory: not enough for sizes as large as these; choose smaller ones ("
 VERBS = ", ".join(dict.fromkeys(name.split()[0] for name in COMMANDS))
 
 
@@ -76,6 +79,16 @@ def test_every_verb_exists_and_explains_itself(
         ),
         (FileNotFoundError(2, "No such file", "a/b"), 2, "lt2: error: a/b: no such file"),
         (OSError(errno.ENOSPC, "disk full"), 130, "lt2: error: disk full"),
+        (
+            MemoryError("Unable to allocate\n9 TiB"),
+            2,
+            f"lt2: error: {MEMORY}Unable to allocate 9 TiB)",
+        ),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: 4000 bytes."),
+            2,
+            f"lt2: error: {MEMORY}DefaultCPUAllocator: can't allocate memory: 4000 bytes.)",
+        ),
         (KeyboardInterrupt(), 130, "lt2: interrupted; run the same command again to resume"),
         (KeyboardInterrupt("stopped at step 5"), 130, "lt2: stopped at step 5"),
     ],
@@ -101,15 +114,46 @@ def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["nothing"])
 
 
-def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [AttributeError, RuntimeError])
+def test_bugs_are_not_hidden(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     """Only errors that a user can cause become one line."""
 
     def fail(_: list[str]) -> int:
-        raise AttributeError("a bug")
+        raise kind("a bug")
 
     monkeypatch.setattr(app, "_dispatch", fail)
-    with pytest.raises(AttributeError, match="a bug"):
+    with pytest.raises(kind, match="a bug"):
         main([])
+
+
+def test_termination_is_an_interrupt_in_every_verb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(_: list[str]) -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 0
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(app, "_dispatch", work)
+    assert main([]) == 130
+    assert capsys.readouterr().err == "lt2: terminated; run the same command again to resume\n"
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_warning_is_one_line_without_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(_: list[str]) -> int:
+        # What Python itself does where no test runner records warnings.
+        text = warnings.formatwarning("two\nlines", UserWarning, "file.py", 3)
+        print(text, end="", file=sys.stderr)
+        return 0
+
+    before = warnings.formatwarning
+    monkeypatch.setattr(app, "_dispatch", work)
+    assert main([]) == 0
+    assert capsys.readouterr().err == "lt2: warning: two lines\n"
+    assert warnings.formatwarning is before
 
 
 def test_a_reader_that_stops_is_no_error() -> None:

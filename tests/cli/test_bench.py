@@ -34,6 +34,7 @@ def test_ops(tmp_path: Path) -> None:
     [
         ("tasks --workers 0", "--workers: 0 is not allowed (should be greater than or equal to 1)"),
         ("tasks --seconds 0", "--seconds: 0.0 is not allowed (should be greater than 0)"),
+        ("tasks --seconds inf", "--seconds: inf is not allowed (should be a finite number)"),
         ("ops --repeats 0", "--repeats: 0 is not allowed (should be greater than or equal to 1)"),
         ("tasks --json no/x.json", "--json: 'no/x.json' cannot be written (no folder no)"),
     ],

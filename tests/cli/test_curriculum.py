@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,6 +109,14 @@ def test_the_default_folder_names_label_and_seed(
         ("--stages 0", "stage: 0 is not allowed (must be "),
         ("--pass-mark 2", "--pass-mark: 2.0 is not allowed (should be less than or equal to 1)"),
         ("--device gpu", "--device: 'gpu' is not allowed (choose from cpu, cuda)"),
+        (
+            "--optimiser.clip inf",
+            "--optimiser.clip: inf is not allowed (should be a finite number)",
+        ),
+        ("--learning-rates inf", "--learning-rates.0: inf is not allowed (should be a finite "),
+        ("--batch-size 9999999999", "--batch-size: 9999999999 is not allowed (should be less"),
+        ("--model.num-loops 99999", "--model.num-loops: 99999 is not allowed (should be less"),
+        ("--threads two", "--threads: 'two' is not allowed (expected {None}|INT)"),
         ("--json no/x.json", "--json: 'no/x.json' cannot be written (no folder no)"),
     ],
 )
@@ -134,6 +143,14 @@ def test_an_unknown_recipe_lists_the_known(capsys: Output) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_diverged_says_where_and_why(tmp_path: Path, capsys: Output) -> None:
+    wild = "--optimiser.learning-rate 1e30 --optimiser.warmup-steps 0"
+    assert run("--out", str(tmp_path / "run"), *wild.split()) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert "run: diverged, " in first
+    assert re.fullmatch(r"  step \d+: .*(loss|gradient).* is (nan|inf|not finite)", second), second
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_resumable_run(number: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "run"

@@ -26,6 +26,8 @@ class Config(BaseModel):
     model: Model = Field(Model(), description="The model.")
     knobs: dict[str, str | int | float | bool | None] = Field({"group": "S5"}, description="Knobs.")
     stages: tuple[int, ...] = Field((1, 2), description="Stages.")
+    threads: int | None = Field(None, ge=1, description="Threads.")
+    betas: tuple[float, float] = Field((0.9, 0.95), description="Rates.")
     pass_mark: float = Field(0.9, gt=0, le=1, description="Pass mark.")
 
     @model_validator(mode="after")
@@ -105,6 +107,10 @@ def test_mappings_read_json_scalars() -> None:
             "--model.num-lops: no such option, perhaps you meant --model.num-loops",
         ),
         ("--zzzzzz 2", "--zzzzzz: no such option"),
+        ("--bogus 2", "--bogus: no such option"),
+        ("--threads abc", "--threads: 'abc' is not allowed (expected {None}|INT)"),
+        ("--threads 0", "--threads: 0 is not allowed (should be greater than or equal to 1)"),
+        ("--betas 0.9", "--betas: too few values given (expected FLOAT FLOAT)"),
         ("stray", "stray: no such option"),
         ("--pass-mark 1.5", "--pass-mark: 1.5 is not allowed (should be less than or equal to 1)"),
         ("--stages 1 b", "--stages: ['1', 'b'] is not allowed (expected [INT [INT ...]])"),

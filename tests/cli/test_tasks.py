@@ -28,6 +28,7 @@ def test_show_every_task(name: str, capsys: Output) -> None:
     task = tasks.create(name)
     stage = task.stages[0]
     assert task.describe(task.batch(stage=stage, size=1), 0) in text
+    assert "token[label]: " in text
     for floor, accuracy in task.floors(stage).items():
         assert f"{floor:<24} {accuracy:.4f}" in text
 

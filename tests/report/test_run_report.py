@@ -1,10 +1,14 @@
 """Reports of one run."""
 
+import json
+
 import pytest
 
 from lt2theory.report.html import render
 from lt2theory.report.run_report import report_run, run_content
 from lt2theory.runs import RunFolder
+
+NOBODY = {"label": "arm", "seed": 0, "task": "other"}
 
 
 def content(path):
@@ -90,7 +94,7 @@ def test_other_folders_are_refused(tmp_path, write_run):
     with pytest.raises(ValueError, match="is not a folder"):
         report_run(tmp_path / "nothing")
     path = tmp_path / "other"
-    with RunFolder.writing(path, kind="text", config={}, identity={}) as run:
+    with RunFolder.writing(path, kind="text", config={}, identity=NOBODY) as run:
         pass
     with pytest.raises(ValueError, match="is a run of kind 'text', allowed is 'curriculum'"):
         run_content(run)
@@ -98,3 +102,21 @@ def test_other_folders_are_refused(tmp_path, write_run):
     (empty / "metrics.jsonl").unlink()
     with pytest.raises(ValueError, match="has measured nothing yet"):
         report_run(empty)
+
+
+def test_a_run_that_diverged_before_it_measured_anything_is_told(write_run):
+    folder = write_run("diverged")
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    kept = [line for line in lines if json.loads(line)["split"] in ("selection", "run")]
+    (folder / "metrics.jsonl").write_text("".join(f"{line}\n" for line in kept))
+    assert content(folder).summary == [
+        "The run diverged at step 301 (the loss is not finite) after solving 1 of 2 stages."
+    ]
+    assert report_run(folder).exists()
+
+
+def test_a_summary_of_something_else_is_refused(write_run):
+    folder = write_run()
+    (folder / "summary.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"its summary\.json is damaged, it lacks stages"):
+        report_run(folder)

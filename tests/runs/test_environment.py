@@ -77,3 +77,16 @@ def test_the_revision_is_that_of_our_own_checkout(
     assert source_revision() == git(root, "rev-parse", "HEAD")
     (root / "a").write_text("2")
     assert source_revision() == git(root, "rev-parse", "HEAD") + "+changes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", '{"created": 1, "resumed": []}', '{"created": {}, "resumed": 3}',
+     '{"created": {}, "resumed": [{"step": 1}]}', '{"created": {}, "resumed": [1]}'],
+)  # fmt: skip
+def test_a_damaged_record_is_named(text: str, tmp_path: Path, environment: dict[str, Any]) -> None:
+    path = tmp_path / "environment.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"environment\.json is damaged: it does not hold"):
+        record(tmp_path, environment, step=1)
+    assert path.read_text() == text

@@ -32,12 +32,33 @@ def test_the_same_configuration_continues(tmp_path: Path, writing: Any, config: 
         assert run.metrics() == [RECORD]
 
 
-@pytest.mark.parametrize("changes", [{"config": {"width": 9}}, {"kind": "text"}])
-def test_another_run_is_refused(writing: Any, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config": {"width": 9}}, "holds a curriculum run of another configuration"),
+        ({"kind": "text"}, "holds a run of kind 'curriculum', not 'text'"),
+    ],
+)
+def test_another_run_is_refused(writing: Any, changes: dict[str, Any], message: str) -> None:
     with writing():
         pass
-    with pytest.raises(ValueError, match="another configuration"), writing(**changes):
+    with pytest.raises(ValueError, match=message), writing(**changes):
         pytest.fail("opened another run's folder")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"identity": 3}, "identity lacks label, seed or task"),
+        ({"identity": {"label": "a", "seed": 1}}, "identity lacks label, seed or task"),
+        ({"config": [1]}, "config is no object"),
+    ],
+)
+def test_a_damaged_header_is_named(run: RunFolder, changes: dict[str, Any], message: str) -> None:
+    header = json.loads((run.path / "config.json").read_text()) | changes
+    (run.path / "config.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match=rf"config\.json is damaged: {message}"):
+        RunFolder.open(run.path)
 
 
 def test_overwrite_starts_afresh_and_spares_what_is_not_the_runs(writing: Any) -> None:

@@ -1,25 +1,28 @@
 import ast
 import dataclasses
+import importlib
 import inspect
 import itertools
+import pkgutil
 
 import pytest
 
 import tasks
 
-NAMES = [
-    "parity",
-    "modular_addition",
-    "group_word",
-    "pointer_swaps",
-    "mqar",
-    "distance_probe",
-    "state_based_recall",
-]
+NAMES = list(tasks.catalogue())
 
 
-def test_catalogue_lists_the_tasks():
-    assert list(tasks.catalogue()) == NAMES
+def test_catalogue_lists_every_file_of_a_task():
+    found = [
+        kind.name
+        for module in pkgutil.iter_modules(tasks.__path__)
+        for kind in vars(importlib.import_module(f"tasks.{module.name}")).values()
+        if inspect.isclass(kind)
+        and issubclass(kind, tasks.Task)
+        and not inspect.isabstract(kind)
+        and kind.__module__ == f"tasks.{module.name}"
+    ]
+    assert sorted(found) == sorted(NAMES)
     for name, kind in tasks.catalogue().items():
         assert issubclass(kind, tasks.Task)
         assert kind.name == name

@@ -1,3 +1,4 @@
+import errno
 import json
 
 import numpy as np
@@ -46,11 +47,12 @@ def test_archive_round_trip(tmp_path):
 
 def test_nothing_is_left_behind_when_writing_fails(tmp_path, monkeypatch):
     def full_disk(*_):
-        raise OSError("no space left")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full_disk)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(OSError, match=r"No space left on device: .*x\.npz'") as full:
         tasks.export(TASK, tmp_path / "x.npz", **NAMED)
+    assert (full.value.errno, full.value.filename) == (errno.ENOSPC, str(tmp_path / "x.npz"))
     assert list(tmp_path.iterdir()) == []
 
 

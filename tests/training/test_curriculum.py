@@ -326,3 +326,25 @@ def test_candidates_are_kept_and_tried_once(tmp_path: Path, make_config: Any) ->
     table = run_table(RunFolder.open(tmp_path / "run"))
     rates = table[(table["split"] == "selection") & (table["metric"] == "learning_rate")]
     assert list(rates["value"]) == [1e-2, 1e-9]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("summary.json", "{}", "summary.json is damaged: status: Field required"),
+        ("summary.json", "[]", "summary.json holds a list"),
+        ("selection.json", '{"candidates": [3]}', r"selection.json is damaged: candidates\.0: "),
+        ("selection.json", "{}", "selection.json is damaged: candidates: Field required"),
+    ],
+)
+def test_a_damaged_file_is_named(
+    tmp_path: Path, make_config: Any, name: str, text: str, message: str
+) -> None:
+    config = make_config(learning_rates=(1e-2, 3e-3), selection_steps=4)
+    run_curriculum(config, tmp_path / "run")
+    if name == "selection.json":
+        (tmp_path / "run" / "summary.json").unlink()
+    (tmp_path / "run" / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        run_curriculum(config, tmp_path / "run")
+    assert (tmp_path / "run" / name).read_text() == text
