@@ -19,9 +19,7 @@ class TaskOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    seconds: float = Field(
-        2.0, gt=0, allow_inf_nan=False, description="Seconds for each row."
-    )
+    seconds: float = Field(2.0, gt=0, allow_inf_nan=False, description="Seconds for each row.")
     workers: int = Field(2, ge=1, description="Processes that generate at once.")
     size: int = Field(2048, ge=1, description="Examples a batch.")
 
