@@ -181,8 +181,9 @@ def _learning(evidence: Evidence, rows: tuple[PredictionRow, PredictionRow]) -> 
         happened=[row.happened for row in rows],
         notes=[
             *section.notes,
-            "Equal tuning: one learning rate and the same two starting deviations were tried "
-            "for all arms beforehand, on the evaluation split. Failure within this budget says "
+            "Equal budgets, but not equal tuning: beyond three starting deviations, which both "
+            "two-loop arms were given, the recipe was tuned on accumulate runs alone, so the gap "
+            "may be smaller with a recipe found for rescan. Failure within this budget says "
             "nothing about what an arm can express.",
         ],
     )
