@@ -3,8 +3,8 @@
 They were not found with equal effort for every arm. S3: three starting deviations (0.072, 0.04,
 0.02) were tried under both loop-state semantics at a rate of 3e-3. A rate of 6e-3, a convolution,
 other batches, widths, schedules and lengths, then the FFN width, the budget and the pass mark, were
-tried or set on `accumulate` runs alone, and T = 1 got the outcome. Accuracies on the test split were
-printed beside those on the evaluation split meanwhile. Parity, the distance probe and recall had a
+tried or set on `accumulate` runs alone, and T = 1 got the outcome. Accuracies on the test split
+were printed beside those on the evaluation split. Parity, the distance probe and recall had a
 few settings each. So a comparison of arms is one of this recipe, not of their best.
 """
 
