@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+Variants = Mapping[str, Mapping[str, Any]]
+"""Wrong variants of a claim by name, as keyword arguments of its check."""
 Evidence = Literal["statistical", "float64", "ball", "exact", "symbolic"]
 Verdict = Literal["holds", "holds_with_conditions", "refuted_as_stated", "not_run"]
 Check = Callable[..., "Finding"]
@@ -86,9 +88,11 @@ class Claim:
         source: As in `Record`.
         evidence: Kind of the evidence.
         expected: The verdict that the ledger expects.
-        check: The function; it takes `fast` and the keywords that mutants change.
-        mutants: Deliberately wrong variants (a hypothesis dropped, a formula altered) by name, as
-            keyword arguments of the check. Each must fail, so that no check is empty.
+        check: The function; it takes `fast` and the keywords that the variants change.
+        hypotheses: What the claim needs to be true, each with the variants that drop it; of a
+            refuted claim, what makes it true, each with variants that add it, under which the
+            counter-example is gone. Every variant must be rejected.
+        mutants: Further wrong variants: the statement or a formula altered. Each must be rejected.
     """
 
     id: str
@@ -100,7 +104,14 @@ class Claim:
     evidence: Evidence
     expected: Verdict
     check: Check
-    mutants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    hypotheses: Mapping[str, Variants] = field(default_factory=dict)
+    mutants: Variants = field(default_factory=dict)
+
+    @property
+    def variants(self) -> Variants:
+        """All wrong variants: those of the hypotheses, then the altered statements."""
+        dropped = {name: kw for some in self.hypotheses.values() for name, kw in some.items()}
+        return {**dropped, **self.mutants}
 
     @property
     def code(self) -> str:
@@ -138,12 +149,12 @@ class Claim:
         """Run one deliberately wrong variant, fast.
 
         Args:
-            name: Key of `mutants`.
+            name: Key of `variants`.
 
         Returns:
             Its finding, which must not have passed.
         """
-        return self.check(fast=True, **self.mutants[name])
+        return self.check(fast=True, **self.variants[name])
 
 
 def claim(
@@ -155,8 +166,11 @@ def claim(
     source: str,
     evidence: Evidence,
     expected: Verdict = "holds",
-    conditions: str = "none",
-    mutants: Mapping[str, Mapping[str, Any]],
+    hypotheses: Mapping[str, Variants] | None = None,
+    mutants: Variants | None = None,
+    where: str = "",
+    correction: str = "",
+    conditions: str = "",  # TRANSITION: removed when every claim names its hypotheses
 ) -> Callable[[Check], Claim]:
     """Turn a check function into a claim.
 
@@ -168,23 +182,38 @@ def claim(
         source: Paper, equation, or derivation.
         evidence: Kind of the evidence.
         expected: The verdict that the ledger expects.
-        conditions: Under what conditions it holds, or the corrected statement.
-        mutants: Wrong variants, at least one.
+        hypotheses: As in `Claim`; their texts are the conditions that the record states.
+        mutants: As in `Claim`.
+        where: Definitions and remarks that the conditions need to be read; nothing in it may be an
+            assumption that could be dropped.
+        correction: The corrected statement of a refuted claim, and only of one.
 
     Returns:
         The decorator.
 
     Raises:
-        ValueError: There is no mutant, or the evidence is called symbolic for a limited scope.
+        ValueError: There is no wrong variant at all, a hypothesis has none, two have one name, or
+            a refuted claim has no correction.
     """
-    if not mutants:
-        raise ValueError(f"mutants of {id} ({title}): none given, at least one must be rejected")
-    if expected == "refuted_as_stated" and conditions == "none":
-        raise ValueError(f"conditions of {id} ({title}): a refuted claim needs its correction")
+    hypotheses, mutants = hypotheses or {}, mutants or {}
+    name = f"{id} ({title})"
+    for hypothesis, dropped in hypotheses.items():
+        if not dropped:
+            raise ValueError(f"hypotheses of {name}: no variant drops {hypothesis!r}")
+    names = [*mutants, *(variant for dropped in hypotheses.values() for variant in dropped)]
+    if not names:
+        raise ValueError(f"mutants of {name}: none given, at least one must be rejected")
+    if len(set(names)) < len(names):
+        raise ValueError(f"variants of {name}: two of one name among {', '.join(names)}")
+    if not conditions and (expected == "refuted_as_stated") != bool(correction):
+        raise ValueError(f"correction of {name}: a refuted claim needs one, no other may have one")
+    conditions = conditions or correction or "; ".join(hypotheses) or "none"
+    conditions += f" ({where})" if where else ""
 
     def wrap(check: Check) -> Claim:
         return Claim(
-            id, title, statement, conditions, scope, source, evidence, expected, check, mutants
-        )
+            id, title, statement, conditions, scope, source, evidence, expected, check,
+            hypotheses, mutants,
+        )  # fmt: skip
 
     return wrap

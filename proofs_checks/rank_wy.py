@@ -24,14 +24,14 @@ from proofs_checks.loops import (
         "Without gates I - A_T...A_1 = K M K^T with K = [k_1..k_T] and "
         "M = (I + diag(beta) stril(K^T K))^{-1} diag(beta), stril the strictly lower part."
     ),
-    conditions="later loops stand on the left; any keys and any beta",
     scope="all",
     source="derivation; Bischof and Van Loan 1987 (WY form); LT2, App. B.1 for the product",
     evidence="symbolic",
-    mutants={
-        "later loops on the right": {"later_on_the_left": False},
-        "the coupling left out": {"coupled": False},
+    hypotheses={
+        "later loops stand on the left": {"later loops on the right": {"later_on_the_left": False}},
     },
+    where="any keys and any beta",
+    mutants={"the coupling left out": {"coupled": False}},
 )
 def compact_wy(*, fast: bool, later_on_the_left: bool = True, coupled: bool = True) -> Finding:
     """Induction on T, with all matrices as letters that do not commute.
@@ -62,16 +62,20 @@ def compact_wy(*, fast: bool, later_on_the_left: bool = True, coupled: bool = Tr
         "I - A_T...A_1 = K M K^T with M = (I + diag(beta) stril(K^T K))^{-1} diag(beta), which is "
         "(diag(1/beta) + stril(K^T K))^{-1}."
     ),
-    conditions="no gates; later loops on the left; all beta non-zero (for the second form)",
     scope="1,000 random rational instances, d <= 5, T <= 5, independent or not",
     source="derivation",
     evidence="exact",
-    mutants={
-        "later loops on the right": {"later_on_the_left": False},
-        "beta may be zero (its 1/beta left out)": {"allow_zero_beta": True},
-        "a gate": {"gates": "scalar"},
-        "the diagonal of K^T K kept": {"strictly": False},
+    hypotheses={
+        "no gates": {
+            "a scalar gate": {"gates": "scalar"},
+            "a gate by channel": {"gates": "diagonal"},
+        },
+        "later loops on the left": {"later loops on the right": {"later_on_the_left": False}},
+        "all beta non-zero (for the second form)": {
+            "beta may be zero (its 1/beta left out)": {"allow_zero_beta": True}
+        },
     },
+    mutants={"the diagonal of K^T K kept": {"strictly": False}},
 )
 def compact_wy_on_instances(
     *,
@@ -109,13 +113,17 @@ def compact_wy_on_instances(
         "rank(I - A_T...A_1) = T if and only if the keys are linearly independent; orthogonality, "
         "the paper's condition, is sufficient but not necessary."
     ),
-    conditions="no gates, all beta non-zero",
     scope="random rational keys and beta, d <= 5, T <= 5, independent and dependent",
     source="LT2, App. B.1; derivation from R1: M is invertible",
     evidence="exact",
+    hypotheses={
+        "no gates": {
+            "a scalar gate": {"gates": "scalar"},
+            "a gate by channel": {"gates": "diagonal"},
+        },
+        "all beta non-zero": {"beta may be zero": {"allow_zero_beta": True}},
+    },
     mutants={
-        "beta may be zero": {"allow_zero_beta": True},
-        "a scalar gate": {"gates": "scalar"},
         "rank T for any keys": {"demand_independent": False},
         "orthogonality is necessary": {"demand_orthogonal": True},
     },

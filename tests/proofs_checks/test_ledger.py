@@ -1,6 +1,8 @@
 """Every claim holds as the ledger expects, and every wrong variant of it is rejected."""
 
+import inspect
 import re
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -8,7 +10,9 @@ from proofs_checks.claim import Claim
 from proofs_checks.ledger import ledger
 
 CLAIMS = ledger()
-MUTANTS = [(claim, name) for claim in CLAIMS for name in claim.mutants]
+VARIANTS = [(claim, name) for claim in CLAIMS for name in claim.variants]
+NOT_VARIED = {"fast", "seed"}
+"""Keywords of checks that change what is covered, not what is claimed."""
 
 
 def _name(value: object) -> str:
@@ -24,9 +28,44 @@ def test_claim_comes_out_as_expected(claim: Claim) -> None:
         assert record.counterexample
 
 
-@pytest.mark.parametrize(("claim", "mutant"), MUTANTS, ids=_name)
-def test_wrong_variant_is_rejected(claim: Claim, mutant: str) -> None:
-    assert not claim.run_mutant(mutant).passed
+@pytest.mark.parametrize(("claim", "variant"), VARIANTS, ids=_name)
+def test_wrong_variant_is_rejected(claim: Claim, variant: str) -> None:
+    assert not claim.run_mutant(variant).passed
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=_name)
+def test_no_keyword_of_a_check_is_left_without_a_variant(claim: Claim) -> None:
+    """A hypothesis that is taken out of the ledger leaves the keyword that dropped it behind."""
+    varied = [kw for kw in claim.variants.values()]
+    for keyword, wanted in _other_values(claim).items():
+        given = {repr(kw[keyword]) for kw in varied if keyword in kw}
+        assert given, f"no variant changes {keyword}"
+        missing = {repr(value) for value in wanted} - given
+        assert not missing, f"no variant sets {keyword} to {missing}"
+
+
+def _other_values(claim: Claim) -> dict[str, tuple[Any, ...]]:
+    """Keywords of a check, each with the values besides its default, where they are listed."""
+    hints = get_type_hints(claim.check)
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, parameter in inspect.signature(claim.check).parameters.items():
+        if name in NOT_VARIED:
+            continue
+        listed = get_args(hints[name]) if get_origin(hints[name]) is Literal else ()
+        every = (True, False) if hints[name] is bool else listed
+        found[name] = tuple(value for value in every if value != parameter.default)
+    return found
+
+
+def test_every_condition_is_a_hypothesis_with_a_variant_that_drops_it() -> None:
+    for claim in CLAIMS:
+        assert all(claim.hypotheses.values()), claim.title
+        if claim.expected != "refuted_as_stated":
+            stated = claim.conditions
+            for hypothesis in claim.hypotheses:
+                assert stated.startswith(hypothesis), (claim.id, claim.title)
+                stated = stated.removeprefix(hypothesis).removeprefix("; ")
+            assert not stated or stated == "none" or stated.startswith(" ("), claim.title
 
 
 def test_claims_are_named_once() -> None:
