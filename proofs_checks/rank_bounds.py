@@ -8,7 +8,7 @@ from flint import arb, fmpq
 from lt2theory.analysis import compose_factors, effective_rank
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity, random_column
-from proofs_checks.letters import letters, reduced, vanishes
+from proofs_checks.letters import letters, reduced, scalars, vanishes
 from proofs_checks.loops import (
     Gates,
     Loops,
@@ -28,32 +28,36 @@ from proofs_checks.loops import (
         "(K M K^T)^+ = K G^-1 N G^-1 K^T with G = K^T K and N = M^-1, and K G^-1 has norm "
         "1 / sigma_min(K); so sigma_T(I - A_T...A_1) >= sigma_min(K)^2 / |N|."
     ),
-    conditions=(
-        "keys independent (else the bound is 0), all beta non-zero, N = diag(1/beta) + "
-        "stril(K^T K); sigma_T = 1 / |pseudo-inverse|"
-    ),
     scope="all",
     source="derivation from R1; Penrose 1955 for the four equations",
     evidence="symbolic",
-    mutants={
-        "keys dependent, G without inverse": {"independent": False},
-        "beta zero, M without inverse": {"invertible": False},
-        "the Gram matrix left out": {"gram": False},
+    hypotheses={
+        "no gates": {"a gate": {"gated": True}},
+        "keys independent": {"keys dependent, G without inverse": {"independent": False}},
+        "all beta non-zero": {"beta zero, M without inverse": {"invertible": False}},
     },
+    where=(
+        "N = diag(1/beta) + stril(K^T K), sigma_T = 1 / |pseudo-inverse|; dependent keys make the "
+        "bound 0"
+    ),
+    mutants={"the Gram matrix left out": {"gram": False}},
 )
 def pseudo_inverse(
-    *, fast: bool, independent: bool = True, invertible: bool = True, gram: bool = True
+    *,
+    fast: bool,
+    gated: bool = False,
+    independent: bool = True,
+    invertible: bool = True,
+    gram: bool = True,
 ) -> Finding:
     """Penrose's equations, and (K G^-1)^T (K G^-1) = G^-1, by rewriting letters."""
     K, Kt, G, R, M, N = letters("K Kt G R M N")
+    Mt, Nt = letters("Mt Nt")
     rules = {(Kt, K): G}
     if independent:
         rules |= {(G, R): 1, (R, G): 1}
     if invertible:
-        rules |= {(M, N): 1, (N, M): 1}
-    Mt, Nt = letters("Mt Nt")
-    if invertible:
-        rules |= {(Mt, Nt): 1, (Nt, Mt): 1}
+        rules |= {(M, N): 1, (N, M): 1, (Mt, Nt): 1, (Nt, Mt): 1}
     X, Xt = K * M * Kt, K * Mt * Kt
     P, Pt = K * R * N * R * Kt, K * R * Nt * R * Kt
     if not gram:
@@ -67,7 +71,10 @@ def pseudo_inverse(
     )
     # A last guard: X P is the projection on the keys, and not a rule's accident.
     projects = vanishes(reduced(X * P, rules) - K * R * Kt)
-    return Finding(norm_of_KR and penrose and projects)
+    # I - A is X, by R1; with a gate g it is 1 - g (1 - X).
+    gate = scalars("g")[0] if gated else 1
+    is_correction = vanishes(1 - gate * (1 - X) - X)
+    return Finding(norm_of_KR and penrose and projects and is_correction)
 
 
 @claim(
@@ -77,15 +84,20 @@ def pseudo_inverse(
         "sigma_T(I - A_T...A_1) >= sigma_min(K)^2 / |diag(1/beta) + stril(K^T K)|_2, an equality "
         "at T = 1."
     ),
-    conditions="no gates; all beta non-zero",
     scope="400 random rational instances, 2 <= T <= d <= 4, keys not orthogonal; T = 1 exactly",
     source="derivation",
     evidence="ball",
+    hypotheses={
+        "no gates": {
+            "a scalar gate": {"gates": "scalar"},
+            "a gate by channel": {"gates": "diagonal"},
+        },
+        "all beta non-zero": {"beta may be zero (its 1/beta left out)": {"zero_beta": True}},
+    },
+    where="any keys: dependent ones make the bound 0",
     mutants={
-        "beta may be zero (its 1/beta left out)": {"zero_beta": True},
         "the largest value of K": {"largest": True},
         "the coupling left out": {"coupled": False},
-        "a gate": {"gates": "scalar"},
         "no square": {"squared": False},
     },
 )
@@ -177,26 +189,38 @@ def _independent(rng: random.Random, *, zero_beta: bool, gates: Gates) -> Loops:
     "R4",
     "rank T can be invisible",
     statement=(
-        "Two unit keys 0.1 degrees apart have rank 2 exactly, but sigma_2 / sigma_1 < 1e-5: the "
-        "threshold rank is 1 and the entropy rank below 1.001."
+        "I - A_2 A_1 of two unit keys 0.1 degrees apart has rank 2 exactly, but "
+        "sigma_2 / sigma_1 < 1e-5: the threshold rank is 1 and the entropy rank below 1.001."
     ),
-    conditions="keys nearly parallel",
     scope="keys (1, 0) and (999999, 2000)/1000001, beta = 1",
     source="derivation: sigma_1 sigma_2 = |det| = beta_1 beta_2 sin^2 (R12)",
     evidence="exact",
-    mutants={"keys far apart": {"tangent": (1, 2)}, "the same key": {"tangent": (0, 1)}},
+    hypotheses={
+        "no gates": {"a gate by channel": {"gated": True}},
+        "keys nearly parallel": {"keys far apart": {"tangent": (1, 2)}},
+        "keys not equal": {"the same key": {"tangent": (0, 1)}},
+        "both beta 1": {"two reflections, a small turn": {"beta": 2}},
+    },
 )
-def invisible_rank(*, fast: bool, tangent: tuple[int, int] = (1, 1000)) -> Finding:
-    """`sigma_1^2 sigma_2^2 = det^2` and `sigma_1^2 >= |X|_F^2 / 2` bound the ratio rationally."""
+def invisible_rank(
+    *, fast: bool, gated: bool = False, tangent: tuple[int, int] = (1, 1000), beta: int = 1
+) -> Finding:
+    """`sigma_1^2 sigma_2^2 = det^2` and `sigma_1^2 >= |X|_F^2 / 2` bound the ratio rationally.
+
+    Both singular values of a small turn, the product of two reflections, are equal.
+    """
     t = fmpq(*tangent)
     second = column([(1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)])
-    X = identity(2) - loops([column([1, 0]), second], [1, 1]).effective()
+    gate = [fmpq(1), fmpq(1, 2) if gated else fmpq(1)]
+    found = loops([column([1, 0]), second], [beta] * 2, [diagonal(gate)] * 2)
+    X = identity(2) - found.effective()
     frobenius = sum((x * x for x in X.entries()), fmpq(0))
     ratio2 = 4 * X.det() ** 2 / frobenius**2
     keys = [[1.0, 0.0], [float(arb(x)) for x in second.entries()]]
     tensor = torch.tensor(keys, dtype=torch.float64)
-    values = compose_factors(tensor, torch.ones(2, dtype=torch.float64))
-    spectrum = values.correction_singular_values()
+    betas = torch.full((2,), float(beta), dtype=torch.float64)
+    logs = torch.tensor([[float(arb(x).log()) for x in gate]] * 2, dtype=torch.float64)
+    spectrum = compose_factors(tensor, betas, logs).correction_singular_values()
     blind = float(effective_rank(spectrum, "threshold")) == 1
     blind = blind and float(effective_rank(spectrum)) < 1.001
     exact = X.rank() == 2 and ratio2 < fmpq(1, 10**5) ** 2

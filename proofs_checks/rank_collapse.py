@@ -19,16 +19,17 @@ from proofs_checks.loops import loops, multiplied, norm2, random_strength
         "Keys s_i k on one line give I - A_T...A_1 = (1 - prod(1 - beta_i |s_i k|^2)) k k^T/|k|^2, "
         "and so 0 for an even number of reflections."
     ),
-    conditions="no gates; keys on one line",
     scope="all",
     source="derivation; LT2, App. B.1 has `the same key, no gain`",
     evidence="symbolic",
-    mutants={
-        "keys on two lines": {"collinear": False},
-        "a gate": {"gated": True},
-        "lengths left out": {"length_counts": False},
-        "an odd number of reflections": {"even": False},
+    hypotheses={
+        "no gates": {"a gate": {"gated": True}},
+        "keys on one line": {"keys on two lines": {"collinear": False}},
+        "an even number of loops (for 0)": {"an odd number of reflections": {"even": False}},
+        "each beta |k|^2 = 2 (for 0)": {"an even number of projections": {"strength": 1}},
     },
+    where="k not zero, any beta and s_i",
+    mutants={"lengths left out": {"length_counts": False}},
 )
 def collinear_keys(
     *,
@@ -37,10 +38,11 @@ def collinear_keys(
     gated: bool = False,
     length_counts: bool = True,
     even: bool = True,
+    strength: int = 2,
 ) -> Finding:
     """Induction on T in letters: p is the product over the loops so far, n = |k|^2."""
     k, kt, other, othert = letters("k kt m mt")
-    n, b, s, p = scalars("n b s p", positive=True)
+    n, b, s, p = scalars("n b s p")
     key, keyt = (s * k, s * kt) if collinear else (other, othert)
     rules = {(kt, k): n, (othert, other): n}
     gate = scalars("g")[0] if gated else 1
@@ -50,24 +52,26 @@ def collinear_keys(
     holds = vanishes(step - 1 + (1 - new_p) * k * kt / n, rules)
     starts = vanishes(old.subs(p, 1) - 1)
     times = Symbol("j", integer=True, positive=True)
-    reflections = (-1) ** (2 * times if even else 2 * times + 1)
-    return Finding(bool(holds and starts and expand(1 - reflections) == 0))
+    left = (1 - strength) ** (2 * times if even else 2 * times + 1)
+    return Finding(bool(holds and starts and expand(1 - left) == 0))
 
 
 @claim(
     "R5",
     "rank of collinear keys",
     statement="Collinear keys give rank 1, for any T.",
-    conditions="no gates; and only if prod(1 - beta_i |k_i|^2) is not 1; else the rank is 0",
     scope="4,000 random rational instances, d <= 4, T <= 5; beta |k|^2 also chosen to cancel",
     source="derivation; LT2, App. B.1",
     evidence="exact",
     expected="holds_with_conditions",
-    mutants={
-        "also where the product is 1": {"product_not_one": False},
-        "keys on two lines": {"collinear": False},
-        "a gate": {"gated": True},
+    hypotheses={
+        "no gates": {"a gate": {"gated": True}},
+        "keys on one line": {"keys on two lines": {"collinear": False}},
+        "prod(1 - beta_i |k_i|^2) is not 1": {
+            "also where the product is 1": {"product_not_one": False}
+        },
     },
+    where="where the product is 1 the rank is 0, as with all beta or keys zero",
 )
 def rank_of_collinear(
     *, fast: bool, product_not_one: bool = True, collinear: bool = True, gated: bool = False
@@ -105,15 +109,14 @@ def rank_of_collinear(
         "Three reflections with keys at angles a, b, c in a plane are the one reflection at "
         "a - b + c: rank 1, while rank(K) = 2 unless all three agree."
     ),
-    conditions="no gates; beta |k|^2 = 2 each; all keys in one plane; three of them",
     scope="all",
     source="derivation",
     evidence="symbolic",
-    mutants={
-        "two reflections": {"count": 2},
-        "strength 1": {"strength": 1},
-        "a key out of the plane": {"flat": False},
-        "a gate": {"gate": (1, 2)},
+    hypotheses={
+        "no gates": {"a gate": {"gate": (1, 2)}},
+        "beta |k|^2 = 2 each": {"strength 1": {"strength": 1}},
+        "keys in one plane": {"a key out of the plane": {"flat": False}},
+        "three of them": {"two reflections": {"count": 2}},
     },
 )
 def three_reflections(
@@ -155,16 +158,16 @@ def three_reflections(
         "Wherever rank(I - A_T...A_1) < rank(K), some beta_i |k_i|^2 lies outside the open "
         "interval (0, 2)."
     ),
-    conditions="no gates (with diagonal ones it is false: R13)",
     scope="every choice of keys from (1,0), (0,1), (1,1), (1,-1), (1,2) and of beta|k|^2 from "
     "{-1, 0, 1/2, 1, 3/2, 2, 3}, T <= 3",
     source="derivation, see R14",
     evidence="exact",
+    hypotheses={"no gates": {"a diagonal gate": {"gated": True}}},
+    where="with diagonal gates it is false: R13",
     mutants={
         "outside [0, 2)": {"interval": ("closed", "open")},
         "outside (0, 2]": {"interval": ("open", "closed")},
         "outside (0, 4)": {"most": 4},
-        "a diagonal gate": {"gated": True},
     },
 )
 def collapse_needs_outside(

@@ -23,16 +23,17 @@ INSIDE: Ends = (0, 2, True, True)
         "beta |k|^2 lie in (0, 2), A_T...A_1 x = x if and only if K^T x = 0, and "
         "rank(I - A_T...A_1) = rank(K)."
     ),
-    conditions="no gates; all beta |k|^2 in the open interval (0, 2)",
     scope="all",
     source="derivation: a vector whose length survives every factor is left unchanged by each",
     evidence="symbolic",
-    mutants={
-        "beta |k|^2 = 2 as well": {"ends": (0, 2, True, False)},
-        "beta |k|^2 = 0 as well": {"ends": (0, 2, False, True)},
-        "above 2": {"ends": (0, 3, True, True)},
-        "below 0": {"ends": (-1, 2, True, True)},
-        "a gate": {"gated": True},
+    hypotheses={
+        "no gates": {"a gate": {"gated": True}},
+        "all beta |k|^2 in the open interval (0, 2)": {
+            "beta |k|^2 = 2 as well": {"ends": (0, 2, True, False)},
+            "beta |k|^2 = 0 as well": {"ends": (0, 2, False, True)},
+            "above 2": {"ends": (0, 3, True, True)},
+            "below 0": {"ends": (-1, 2, True, True)},
+        },
     },
 )
 def kernel(*, fast: bool, ends: Ends = INSIDE, gated: bool = False) -> Finding:
@@ -60,16 +61,17 @@ def kernel(*, fast: bool, ends: Ends = INSIDE, gated: bool = False) -> Finding:
     "R14",
     "all erasures in (0, 2): the rank",
     statement="If all beta |k|^2 lie in (0, 2), rank(I - A_T...A_1) = rank(K).",
-    conditions="no gates; all beta |k|^2 in the open interval (0, 2)",
     scope="3,000 random rational instances, d <= 4, T <= 6, many of them dependent",
     source="derivation",
     evidence="exact",
-    mutants={
-        "beta |k|^2 = 2 as well": {"extra": 2},
-        "beta |k|^2 = 0 as well": {"extra": 0},
-        "above 2": {"extra": 3},
-        "below 0": {"extra": -1},
-        "a diagonal gate": {"gated": True},
+    hypotheses={
+        "no gates": {"a diagonal gate": {"gated": True}},
+        "all beta |k|^2 in the open interval (0, 2)": {
+            "beta |k|^2 = 2 as well": {"extra": 2},
+            "beta |k|^2 = 0 as well": {"extra": 0},
+            "above 2": {"extra": 3},
+            "below 0": {"extra": -1},
+        },
     },
 )
 def rank_inside(*, fast: bool, extra: int | None = None, gated: bool = False) -> Finding:
@@ -104,15 +106,15 @@ def _dependent(rng: random.Random, erasures: list[fmpq] | None, *, gated: bool =
     "R14",
     "between 2 rank(K) - T and rank(K): the proof",
     statement="2 rank(K) - T <= rank(I - A_T...A_1) <= rank(K).",
-    conditions="no gates; all beta non-zero, so that M is invertible",
     scope="all",
     source="derivation: R1 and Sylvester's rank inequality with X = K M, Y = K^T",
     evidence="symbolic",
-    mutants={
-        "M not invertible": {"invertible": False},
-        "a gate": {"gated": True},
-        "factors in the other corner": {"corner": False},
+    hypotheses={
+        "no gates": {"a gate": {"gated": True}},
+        "all beta non-zero (for the lower bound)": {"M not invertible": {"invertible": False}},
     },
+    where="any keys, dependent or zero",
+    mutants={"factors in the other corner": {"corner": False}},
 )
 def sylvester(
     *, fast: bool, invertible: bool = True, gated: bool = False, corner: bool = True
@@ -141,16 +143,16 @@ def sylvester(
     "R14",
     "between 2 rank(K) - T and rank(K): tight",
     statement="2 rank(K) - T <= rank(I - A_T...A_1) <= rank(K), and the lower bound is attained.",
-    conditions="no gates; all beta non-zero; attained for rank(K) <= T <= 2 rank(K)",
     scope="3,000 random rational instances, d <= 4, T <= 6; attained for every rank(K) <= 4",
     source="derivation: T - rank(K) pairs of equal reflections on orthogonal lines",
     evidence="exact",
-    mutants={
-        "beta may be zero": {"zero_beta": True},
-        "a lower bound larger by one": {"more": 1},
-        "a diagonal gate": {"gated": True},
-        "attained also beyond": {"beyond": 1},
+    hypotheses={
+        "no gates": {"a diagonal gate": {"gated": True}},
+        "all beta non-zero (for the lower bound)": {"beta may be zero": {"zero_beta": True}},
+        "T <= 2 rank(K) (for attaining it)": {"attained also beyond": {"beyond": 1}},
     },
+    where="any keys, dependent or not",
+    mutants={"a lower bound larger by one": {"more": 1}},
 )
 def between(
     *, fast: bool, zero_beta: bool = False, more: int = 0, gated: bool = False, beyond: int = 0

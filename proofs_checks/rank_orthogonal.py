@@ -29,15 +29,15 @@ from proofs_checks.loops import (
         "For orthogonal keys I - A_T...A_1 = sum beta_i k_i k_i^T, and k_i is a singular vector "
         "with singular value |beta_i| |k_i|^2; the rest of the space is its kernel."
     ),
-    conditions="no gates; keys pairwise orthogonal",
     scope="all",
     source="derivation: R1 with stril(K^T K) = 0; LT2, App. B.1 has the rank",
     evidence="symbolic",
-    mutants={
-        "keys of any angle": {"orthogonal": False},
-        "lengths left out": {"length_counts": False},
-        "a gate": {"gated": True},
+    hypotheses={
+        "no gates": {"a gate": {"gated": True}},
+        "keys pairwise orthogonal": {"keys of any angle": {"orthogonal": False}},
     },
+    where="any beta and any lengths, zeros included",
+    mutants={"lengths left out": {"length_counts": False}},
 )
 def orthogonal_keys(
     *, fast: bool, orthogonal: bool = True, length_counts: bool = True, gated: bool = False
@@ -67,17 +67,20 @@ def orthogonal_keys(
     statement=(
         "The non-zero singular values of I - A_T...A_1 are exactly |beta_i| |k_i|^2, T of them."
     ),
-    conditions="no gates; keys pairwise orthogonal and non-zero (so T <= d_k); all beta non-zero",
-    scope="2000 random rational instances, d <= 5: characteristic polynomials compared",
+    scope="2,000 random rational instances, d <= 5: characteristic polynomials compared",
     source="derivation; LT2, App. B.1 has the rank",
     evidence="exact",
-    mutants={
-        "keys of any angle": {"orthogonal": False},
-        "a key may be zero": {"zero_key": True},
-        "beta may be zero": {"zero_beta": True},
-        "a gate": {"gates": "scalar"},
-        "lengths left out": {"length_counts": False},
+    hypotheses={
+        "no gates": {
+            "a scalar gate": {"gates": "scalar"},
+            "a gate by channel": {"gates": "diagonal"},
+        },
+        "keys pairwise orthogonal": {"keys of any angle": {"orthogonal": False}},
+        "no key zero": {"a key may be zero": {"zero_key": True}},
+        "all beta non-zero": {"beta may be zero": {"zero_beta": True}},
     },
+    where="so T <= d_k",
+    mutants={"lengths left out": {"length_counts": False}},
 )
 def orthogonal_spectrum(
     *,
@@ -125,12 +128,12 @@ def _instance(rng: random.Random, *, orthogonal: bool, gates: Gates) -> Loops:
     statement=(
         "exp H(p) <= T for p_i = s_i / sum s, with equality if and only if the T values are equal."
     ),
-    conditions="p sums to one",
     scope="all",
     source="derivation: T (log T - H) = sum f(T p_i), f(x) = x log x - x + 1 >= 0, 0 only at 1",
     evidence="symbolic",
+    hypotheses={"p sums to one": {"p does not sum to one": {"normalised": False}}},
+    where="s_i the T singular values, not all of them zero, and 0 log 0 = 0",
     mutants={
-        "p does not sum to one": {"normalised": False},
         "T - 1 is the most": {"least": True},
         "a function with other zeros": {"strict": False},
     },
@@ -159,14 +162,13 @@ def entropy_rank(
         "compose_factors and effective_rank give |beta_i| |k_i|^2 and an entropy rank of T if the "
         "values are equal, below T if not."
     ),
-    conditions="keys pairwise orthogonal; no gates; equal values for a rank of T",
     scope="random orthogonal keys in float64, d = 8, T <= 6, tolerance 1e-12",
     source="lt2theory.analysis",
     evidence="float64",
-    mutants={
-        "unequal values": {"equal": False},
-        "keys of any angle": {"orthogonal": False},
-        "a gate": {"gated": True},
+    hypotheses={
+        "no gates": {"a gate": {"gated": True}},
+        "keys pairwise orthogonal": {"keys of any angle": {"orthogonal": False}},
+        "equal values (for a rank of T)": {"unequal values": {"equal": False}},
     },
 )
 def analyser_orthogonal(
