@@ -18,15 +18,15 @@ from proofs_checks.loops import ORDERS, loops, random_decay, random_strength
         "prod(D) - A_T...A_1 = U V^T with T columns each, and so rank at most T: the earlier "
         "columns of U go through the new factor, the new column of V through the earlier decays."
     ),
-    conditions="the baseline is prod(D); later loops on the left",
     scope="all",
     source="derivation; LT2, App. B.1 for the product (Eq. 4 and Table 1 for the two orders)",
     evidence="symbolic",
-    mutants={
-        "later loops on the right": {"later_on_the_left": False},
-        "baseline I": {"named_baseline": False},
-        "the other order's columns": {"right_columns": False},
+    hypotheses={
+        "the baseline is prod(D)": {"baseline I": {"named_baseline": False}},
+        "later loops on the left": {"later loops on the right": {"later_on_the_left": False}},
     },
+    where="any keys, beta and decays, zeros included",
+    mutants={"the other order's columns": {"right_columns": False}},
 )
 def columns_in_both_orders(
     *,
@@ -55,14 +55,12 @@ def columns_in_both_orders(
     "R7",
     "the two orders differ",
     statement="(I - beta k k^T) D = D (I - beta k k^T) iff D is constant on the support of k.",
-    conditions="beta non-zero",
     scope="2,000 random rational instances, d <= 4; smallest witness written out",
     source="derivation: k (D k)^T = (D k) k^T iff D k is a multiple of k",
     evidence="exact",
-    mutants={
-        "beta may be zero": {"zero_beta": True},
-        "only the identity commutes": {"identity_only": True},
-    },
+    hypotheses={"beta non-zero": {"beta may be zero": {"zero_beta": True}}},
+    where="any k and D, zeros included",
+    mutants={"only the identity commutes": {"identity_only": True}},
 )
 def orders_differ(*, fast: bool, zero_beta: bool = False, identity_only: bool = False) -> Finding:
     """Keys with zeros and decays from two values, so that both answers occur."""
@@ -71,7 +69,8 @@ def orders_differ(*, fast: bool, zero_beta: bool = False, identity_only: bool = 
     for _ in range(number):
         size = rng.randint(1, 4)
         key = column([rng.choice([0, 1, -2]) for _ in range(size)])
-        gate = [rng.choice([fmpq(1, 2), fmpq(1), random_decay(rng)]) for _ in range(size)]
+        some = (fmpq(0), fmpq(1, 2), fmpq(1), random_decay(rng))
+        gate = [rng.choice(some) for _ in range(size)]
         beta = fmpq(0) if zero_beta else random_strength(rng)
         first, last = (factor(key, beta, diagonal(gate), order=order) for order in ORDERS)
         constant = len({str(d) for d, x in zip(gate, key.entries(), strict=True) if x != 0}) <= 1
