@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from flint import fmpq_mat
+from flint import fmpq, fmpq_mat
 from sympy import Symbol, diff, simplify
 
 from proofs_checks.claim import Claim, Finding, claim
-from proofs_checks.exact import column, factor, identity, matrix, product
+from proofs_checks.exact import column, diagonal, factor, identity, matrix, product
 from proofs_checks.express_reflections import moved
 
 
@@ -98,11 +98,11 @@ def of_type(parts: Sequence[int]) -> list[int]:
         "A cycle of m points has characteristic polynomial x^m - 1 with the simple root 1: it "
         "fixes one dimension, so sigma in S_n has rank(I - P) = n - cycles(sigma)."
     ),
-    conditions="permutation matrix, without signs",
     scope="all",
     source="derivation; with E1 this is the number of factors",
     evidence="symbolic",
-    mutants={"a cycle with a sign": {"sign": -1}},
+    hypotheses={"a permutation matrix, without signs": {"a cycle with a sign": {"sign": -1}}},
+    where="signs whose product in every cycle is 1 change nothing",
 )
 def one_fixed_dimension(*, fast: bool, sign: int = 1) -> Finding:
     """A cycle is the companion matrix of x^m - 1; orthogonal, so that multiplicity is dimension."""
@@ -117,23 +117,35 @@ def one_fixed_dimension(*, fast: bool, sign: int = 1) -> Finding:
     "n - cycles factors, no fewer; n - 1 for the alphabet",
     statement=(
         "As a permutation matrix sigma is a product of n - cycles(sigma) factors (keys e_i - e_j) "
-        "and of no fewer; the most that an element of S_n needs is n - 1, by the (n-1)! n-cycles "
-        "alone."
+        "and of no fewer, gates or not; the most that an element of S_n needs is n - 1, by the "
+        "(n-1)! n-cycles alone."
     ),
-    conditions="beta |k|^2 = 2; as a permutation matrix (other representations need less: E8, E10)",
     scope="every element of S_n, n <= 9: rank, cycles and product are the same within a cycle type",
-    source="derivation from E1",
+    source=(
+        "derivation from E1; with gates from R7: whatever D is, D - P has rank n - cycles at least"
+    ),
     evidence="exact",
-    mutants={
-        "beta |k|^2 = 1": {"beta": (1, 2)},
-        "one factor fewer": {"left_out": 1},
-        "times the sign": {"signed": True},
+    hypotheses={
+        "beta |k|^2 = 2 for the keys e_i - e_j": {"beta |k|^2 = 1": {"beta": (1, 2)}},
+        "as a permutation matrix (other representations need less: E8, E10)": {
+            "times the sign": {"signed": True}
+        },
     },
+    mutants={"one factor fewer": {"left_out": 1}, "one factor more needed": {"more": 1}},
 )
 def permutations_need(
-    *, fast: bool, beta: int | tuple[int, int] = 1, left_out: int = 0, signed: bool = False
+    *,
+    fast: bool,
+    beta: int | tuple[int, int] = 1,
+    signed: bool = False,
+    left_out: int = 0,
+    more: int = 0,
 ) -> Finding:
-    """The product of the factors, the rank, and the number of cycles, by three routes."""
+    """The product of the factors, the rank, and the number of cycles, by three routes.
+
+    A cycle of D - P without its first row and its last column is triangular, with -1 on the
+    diagonal: so its rank is one less than its length, or full. Two D are tried, one of them zero.
+    """
     most = 6 if fast else 9
     for size in range(2, most + 1):
         needs: dict[int, int] = {}
@@ -143,7 +155,11 @@ def permutations_need(
             if signed:
                 target = target * (-1) ** (size - len(parts))
             steps = [_swap(size, pair, beta) for pair in swaps_of(images)][left_out:]
-            needed = size - len(parts)
+            needed = size - len(parts) + more
+            gates = [fmpq(1, 1 + i % 2) for i in range(size)]
+            gated = min((diagonal(gates) * s - target).rank() for s in (0, 1))
+            if gated < needed:
+                return Finding(False, counterexample=f"cycle type {parts}, gates {gates}")
             if product([identity(size), *steps]) != target or moved(target) != needed:
                 return Finding(False, counterexample=f"cycle type {parts}")
             needs[needed] = needs.get(needed, 0) + class_size(parts)

@@ -85,11 +85,10 @@ def scherk_keys(operator: fmpq_mat) -> list[fmpq_mat]:
         "A product of m factors I - beta k k^T has rank(I - Q) <= m, whatever beta and keys are: "
         "so Q needs at least rank(I - Q) of them."
     ),
-    conditions="no gates",
     scope="all",
     source="Scherk 1950; derivation: I - AB = (I - A) + A (I - B), induction on m",
     evidence="symbolic",
-    mutants={"a gate after each factor": {"gated": True}},
+    hypotheses={"no gates": {"a gate after each factor": {"gated": True}}},
 )
 def lower_bound(*, fast: bool, gated: bool = False) -> Finding:
     """The step: a new factor adds a matrix of rank one to I - Q, here k times a row."""
@@ -108,16 +107,19 @@ def lower_bound(*, fast: bool, gated: bool = False) -> Finding:
         "HQy = y whenever Qy = y: so rank(I - HQ) = rank(I - Q) - 1, and by induction rank(I - Q) "
         "reflections give Q."
     ),
-    conditions="Q^T Q = I; beta |w|^2 = 2",
     scope="all",
     source="Scherk 1950; Cartan and Dieudonne; derivation",
     evidence="symbolic",
-    mutants={
-        "Q is not orthogonal": {"orthogonal": False},
-        "beta is 1 over |w|^2": {"beta_norm": 1},
+    hypotheses={
+        "Q^T Q = I": {"Q is not orthogonal": {"orthogonal": False}},
+        "beta |w|^2 = 2": {"beta is 1 over |w|^2": {"beta_norm": 1}},
+        "Qy = y for what is kept": {"every y is kept": {"fixed": False}},
     },
+    where="Qx = x has the key 0, and there is nothing to reflect",
 )
-def construction_step(*, fast: bool, orthogonal: bool = True, beta_norm: int = 2) -> Finding:
+def construction_step(
+    *, fast: bool, orthogonal: bool = True, beta_norm: int = 2, fixed: bool = True
+) -> Finding:
     """Inner products as words: `HQx = Qx - (b |w|^2) w (w^T Q x) / |w|^2` must be `Qx - w`.
 
     The drop is exactly one, because by the lower bound a single factor cannot gain more.
@@ -132,8 +134,9 @@ def construction_step(*, fast: bool, orthogonal: bool = True, beta_norm: int = 2
         return word.subs(xt * Qt * x, xt * Q * x)  # a number equals its transpose
 
     back = scalar(beta_norm * wt * Q * x - wt * w) == 0
-    # Qy = y: w^T y = x^T Q^T y - x^T y, and y may be written Qy in the first term.
-    stays = scalar(xt * Qt * Q * y - xt * y) == 0
+    # HQy = Qy - (...) w w^T Qy, so w^T Qy must be 0, where Qy may be written y.
+    onto = scalar(wt * Q * y)
+    stays = (expand(onto.subs(Q * y, y)) if fixed else onto) == 0
     return Finding(bool(back and stays))
 
 
@@ -144,18 +147,17 @@ def construction_step(*, fast: bool, orthogonal: bool = True, beta_norm: int = 2
         "Reflecting by Qx - x until nothing moves writes Q as exactly rank(I - Q) reflections, "
         "with rational keys where Q is rational."
     ),
-    conditions="Q^T Q = I; beta |k|^2 = 2",
     scope=(
         "all 48 signed permutations of three axes and 200 random rational orthogonal matrices, "
         "d <= 6"
     ),
     source="derivation",
     evidence="exact",
-    mutants={
-        "Q is not orthogonal": {"orthogonal": False},
-        "beta is 1 over |k|^2": {"beta_norm": 1},
-        "one reflection fewer": {"left_out": 1},
+    hypotheses={
+        "Q^T Q = I": {"Q is not orthogonal": {"orthogonal": False}},
+        "beta |k|^2 = 2": {"beta is 1 over |k|^2": {"beta_norm": 1}},
     },
+    mutants={"one reflection fewer": {"left_out": 1}},
 )
 def construction(
     *, fast: bool, orthogonal: bool = True, beta_norm: int = 2, left_out: int = 0
