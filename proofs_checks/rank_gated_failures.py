@@ -18,21 +18,21 @@ STRENGTHS = ((1, 1, 1), (fmpq(1, 2), 2, fmpq(-3)), (fmpq(7, 5), fmpq(1, 9), 2))
     "R13",
     "independent keys suffice",
     statement="Linearly independent keys give an erasure of rank T in KDA.",
-    conditions=(
-        "true without gates or with scalar gates (R2, R6); with diagonal gates At and B need full "
-        "column rank, and fail at T = 2 iff k_2 ~ D k_1 or k_1 ~ D k_2, D = D_2 decay first, D_1 "
-        "erase first"
-    ),
     scope="search over d <= 2, T <= 2: entries of keys 0, 1, 2, beta = 1, decays 1, 1/2, both "
     "orders; none at d = 1 or T = 1",
     source="LT2, App. B.1 (orthogonal, or only non-collinear, loop keys)",
     evidence="exact",
     expected="refuted_as_stated",
-    mutants={
-        "scalar gates": {"scalar": True},
-        "orthogonal keys": {"orthogonal": True},
-        "one loop": {"counts": (1,)},
+    hypotheses={
+        "no gates or scalar gates": {"scalar gates": {"scalar": True}},
+        "orthogonal keys and T <= 2": {"orthogonal keys": {"orthogonal": True}},
+        "a single loop": {"one loop": {"counts": (1,)}},
     },
+    correction=(
+        "true without gates or with scalar gates (R2, R6); with diagonal gates At and B need full "
+        "column rank, and fail at T = 2 iff k_2 ~ D k_1 or k_1 ~ D k_2, D = D_2 decay first, D_1 "
+        "erase first"
+    ),
 )
 def independent_keys(
     *,
@@ -86,20 +86,20 @@ def _fails_for_every_beta(found: Loops) -> bool:
     "R13",
     "orthogonal keys suffice",
     statement="Orthogonal keys give an erasure of rank T in KDA.",
-    conditions=(
-        "true without gates, with scalar gates (R3, R6), and with positive diagonal gates for "
-        "T <= 2; from T = 3 on At and B need full column rank"
-    ),
     scope="search at d = T = 3 (T <= 2 never fails): orthogonal integer keys with entries up to 4, "
     "decays 1/1 to 1/10 with largest 1; none before 1/10",
     source="LT2, App. B.1",
     evidence="exact",
     expected="refuted_as_stated",
-    mutants={
-        "scalar gates": {"scalar": True},
-        "two loops": {"count": 2},
-        "decays not below 1/9": {"smallest": 9},
+    hypotheses={
+        "no gates or scalar gates": {"scalar gates": {"scalar": True}},
+        "T <= 2": {"two loops": {"count": 2}},
     },
+    correction=(
+        "true without gates, with scalar gates (R3, R6), and with positive diagonal gates for "
+        "T <= 2; from T = 3 on At and B need full column rank"
+    ),
+    mutants={"decays of 1/9 in place of 1/10": {"smallest": 9}},
 )
 def orthogonal_keys_suffice(
     *, fast: bool, scalar: bool = False, count: int = 3, smallest: int = 10
@@ -108,10 +108,10 @@ def orthogonal_keys_suffice(
 
     The search is exact, on integers; the fast run leaves it out below the smallest decay it needs.
     """
-    decays = [diagonal([1, 1, 1])] * 3
-    if not scalar and smallest >= 10:
-        tenth = fmpq(1, 10)
-        decays = [identity(3), diagonal([1, tenth, tenth]), diagonal([1, 1, tenth])]
+    least = fmpq(1, smallest)
+    decays = [identity(3), diagonal([1, least, least]), diagonal([1, 1, least])]
+    if scalar:
+        decays = [identity(3), identity(3) * least, identity(3) * least]
     keys = [column(k) for k in ((1, -2, -2), (2, -1, 2), (2, 2, -1))]
     witness = loops(keys[:count], [fmpq(1, 9)] * count, decays[:count])
     mirrored = loops(keys[:count][::-1], [1] * count, decays[:count][::-1], order="erase_first")
@@ -121,7 +121,7 @@ def orthogonal_keys_suffice(
     late, _ = after_and_before(witness)
     orthogonal = all(dot(a, b) == 0 for a, b in itertools.combinations(keys, 2))
     combination = late * column([10, -4, -1]) == fmpq_mat(3, 1)
-    most = 4 if fast else 10
+    most = 4 if fast else smallest
     first = _first_failure(most)
     said = (
         "d = T = 3, decay first: k = (1,-2,-2)/3, (2,-1,2)/3, (2,2,-1)/3, D_1 = I, "
@@ -129,7 +129,7 @@ def orthogonal_keys_suffice(
         "rank 2 for every beta; erase first: the same keys and decays in reverse"
     )
     return Finding(
-        orthogonal and combination and first == (None if fast else 10) and _first_witness(),
+        orthogonal and combination and first == (None if fast else smallest) and _first_witness(),
         counterexample=said,
         scope=f"search at d = T = 3: orthogonal integer keys with entries up to 4, decays 1/1 to "
         f"1/{most} with largest 1 in each loop; none below 10",

@@ -2,13 +2,9 @@
 
 import random
 
-import torch
-from flint import arb, fmpq, fmpq_mat
-from sympy import Expr, Symbol
+from flint import fmpq_mat
+from sympy import Expr
 
-from lt2theory.analysis import compose_factors
-from lt2theory.ops import linear_recurrence
-from lt2theory.ops.factors import FactorOrder
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import columns, diagonal, identity, random_column
 from proofs_checks.letters import letters, scalars, vanishes
@@ -23,12 +19,14 @@ from proofs_checks.loops import ORDERS, Loops, loops, random_decays, random_stre
         "i applied to k_i] (decay first counts D_i in B, erase first in At), M = (I + diag(beta) "
         "L)^-1 diag(beta), L_ij = k_i^T (decays between) k_j for j < i."
     ),
-    conditions="later loops on the left; any keys, beta and decays, zeros included",
     scope="all",
     source="derivation; R1 without gates",
     evidence="symbolic",
+    hypotheses={
+        "later loops on the left": {"later loops on the right": {"later_on_the_left": False}}
+    },
+    where="any keys, beta and decays, zeros included",
     mutants={
-        "later loops on the right": {"later_on_the_left": False},
         "the Gram matrix without its decay": {"decayed": False},
         "D_i on the other side": {"right_side": False},
     },
@@ -86,13 +84,15 @@ def after_and_before(found: Loops) -> tuple[fmpq_mat, fmpq_mat]:
     "R13",
     "rank T if and only if At and B have full column rank",
     statement="rank(prod(D) - A_T...A_1) = T iff At and B have rank T, whatever the betas.",
-    conditions="all beta non-zero; later loops on the left; both At and B, not one of them",
     scope="3,000 random rational instances, d <= 4, T <= 4, both orders, many built to fail",
     source="derivation: M is invertible",
     evidence="exact",
+    hypotheses={
+        "all beta non-zero": {"beta may be zero": {"zero_beta": True}},
+        "later loops on the left": {"later loops on the right": {"reverse": True}},
+    },
+    where="both At and B, not one of them; any keys and decays, zeros included",
     mutants={
-        "beta may be zero": {"zero_beta": True},
-        "later loops on the right": {"reverse": True},
         "At alone": {"wanted": "late"},
         "B alone": {"wanted": "early"},
         "independent keys": {"wanted": "keys"},
@@ -106,7 +106,7 @@ def rank_iff_full_columns(
     number = 300 if fast else 3000
     seen = set()
     for _ in range(number):
-        found = _often_failing(rng)
+        found = often_failing(rng)
         if zero_beta:
             found = loops(found.keys, [0, *found.betas[1:]], found.decays, order=found.order)
         late, early = after_and_before(found)
@@ -123,7 +123,12 @@ def rank_iff_full_columns(
     return Finding(len(seen) == 2, scope=scope)
 
 
-def _often_failing(rng: random.Random) -> Loops:
+def often_failing(rng: random.Random) -> Loops:
+    """Half of the instances have a key that makes At or B of R13 fail; some decays are zero.
+
+    Args:
+        rng: Source of randomness.
+    """
     size = rng.randint(1, 4)
     count = rng.randint(1, min(size + 1, 4))
     order = rng.choice(ORDERS)
@@ -153,114 +158,4 @@ def _undone(decay: fmpq_mat, vector: fmpq_mat) -> fmpq_mat:
     return fmpq_mat(size, 1, entries)
 
 
-@claim(
-    "R13",
-    "orthogonal keys never fail at T = 2",
-    statement="Two orthogonal keys give rank(prod(D) - A_2 A_1) = 2, in both orders.",
-    conditions="T = 2; keys orthogonal and non-zero; decays positive; beta non-zero",
-    scope="all",
-    source="derivation: At and B are [D k_1, k_2] or [k_1, D k_2] up to an invertible diagonal, "
-    "and k^T D k > 0",
-    evidence="symbolic",
-    mutants={
-        "keys of any angle": {"orthogonal": False},
-        "a decay may be zero": {"positive": False},
-        "a key may be zero": {"nonzero": False},
-        "T = 3": {"third": True},
-    },
-)
-def orthogonal_pair(
-    *,
-    fast: bool,
-    orthogonal: bool = True,
-    positive: bool = True,
-    nonzero: bool = True,
-    third: bool = False,
-) -> Finding:
-    """A combination that vanishes, multiplied by the key under D, has one term c k^T D k left."""
-    k, kt, other, D, third_key = letters("k kt m D x")
-    c, e, f = scalars("c e f")
-    combination = c * D * k + e * other + (f * D * third_key if third else 0)
-    rules = {(kt, other): 0, (kt, third_key): 0} if orthogonal else {}
-    left = vanishes(kt * combination - c * kt * D * k, rules)
-    # k^T D k = sum d_i k_i^2: no term is negative, and one with k_i non-zero is positive.
-    d = Symbol("d", positive=True) if positive else Symbol("d", nonnegative=True)
-    some = Symbol("s", real=True, nonzero=True) if nonzero else Symbol("s", real=True)
-    any_entry = Symbol("y", real=True)
-    definite = bool((d * some**2).is_positive) and bool((d * any_entry**2).is_nonnegative)
-    return Finding(left and definite)
-
-
-@claim(
-    "R13",
-    "the analyser and the op form these products",
-    statement=(
-        "compose_factors has diagonal prod(D) and correction At M B^T of the exact rank, and "
-        "linear_recurrence from S = I with v = 0 ends in A_T...A_1, in both orders."
-    ),
-    conditions="the op's order named as in the product; later factors on the left",
-    scope="60 random instances, d <= 4, T <= 4, float64 against rationals, tolerance 1e-12",
-    source="lt2theory.analysis, lt2theory.ops",
-    evidence="float64",
-    mutants={
-        "the other order": {"same_order": False},
-        "factors backwards": {"backwards": True},
-    },
-)
-def project_products(*, fast: bool, same_order: bool = True, backwards: bool = False) -> Finding:
-    """The exact transition, rounded, beside both; ranks at a tolerance of 1e-9."""
-    rng = random.Random(131)
-    number = 20 if fast else 60
-    worst = 0.0
-    for _ in range(number):
-        found = _often_failing(rng)
-        while any(x == 0 for decay in found.decays for x in _diagonal(decay)):
-            found = _often_failing(rng)
-        order: FactorOrder = "decay_first"
-        if (found.order == "erase_first") == same_order:
-            order = "erase_first"
-        keys = torch.stack([_vector(k.entries()) for k in found.keys])
-        betas, logs = (
-            _vector(found.betas),
-            torch.stack([_vector(_diagonal(decay)).log() for decay in found.decays]),
-        )
-        if backwards:
-            keys, betas, logs = keys.flip(0), betas.flip(0), logs.flip(0)
-        exact = torch.stack([_vector(row) for row in found.effective().tolist()])
-        size = max(1.0, float(exact.abs().max()))
-        composed = compose_factors(keys, betas, logs, order)
-        _, state = linear_recurrence(
-            keys.new_zeros(1, 1, 1, found.size),
-            keys[None, None, :, None],
-            keys.new_zeros(1, 1, found.count, 1, found.size),
-            log_decay=logs[None, None, :, None],
-            beta=betas[None, None, :, None],
-            initial_state=torch.eye(found.size, dtype=torch.float64)[None, None],
-            order=order,
-            return_state=True,
-        )
-        for other in (composed.to_dense(), state[0, 0]):
-            worst = max(worst, float((other - exact).abs().max()) / size)
-        base = _vector(_diagonal(found.baseline()))
-        worst = max(worst, float((composed.diagonal - base).abs().max()))
-        if worst > 1e-12 or int(composed.rank(1e-9)) != found.correction().rank():
-            return Finding(False, margin=1e-12 - worst, counterexample=found.written())
-    scope = f"{number} random instances, d <= 4, T <= 4, float64 against rationals, 1e-12"
-    return Finding(True, margin=1e-12 - worst, scope=scope)
-
-
-def _diagonal(decay: fmpq_mat) -> list[fmpq]:
-    return [decay[i, i] for i in range(int(decay.nrows()))]
-
-
-def _vector(entries: object) -> torch.Tensor:
-    assert isinstance(entries, (list, tuple))
-    return torch.tensor([float(arb(x).mid()) for x in entries], dtype=torch.float64)
-
-
-CLAIMS: tuple[Claim, ...] = (
-    gated_compact_wy,
-    rank_iff_full_columns,
-    orthogonal_pair,
-    project_products,
-)
+CLAIMS: tuple[Claim, ...] = (gated_compact_wy, rank_iff_full_columns)
