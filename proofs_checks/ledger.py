@@ -16,7 +16,6 @@ GROUPS = (
     "rank_same_key",
     "rank_gated_wy",
     "rank_gated_products",
-    "rank_gated_products",
     "rank_gated_failures",
     "rank_no_erasure",
     "rank_baselines",
