@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import Literal
 
 from flint import fmpq, fmpq_mat
 
@@ -20,6 +21,9 @@ from proofs_checks.express_permutations import (
 from proofs_checks.express_reflections import moved, reflect, scherk_keys
 
 Parts = tuple[int, ...]
+Tokens = Literal["all", "transpositions"]
+"""Which elements of S_n occur as tokens."""
+Start = Literal["powers", "line"]
 
 
 @cache
@@ -80,7 +84,23 @@ def moved_by(shape: Parts, cycles: Parts) -> int:
     return character(shape, (1,) * sum(cycles)) - total // order
 
 
-def fewest_factors(size: int, shapes: Iterable[Parts], *, faithful: bool = True) -> int:
+def token_types(size: int, tokens: Tokens) -> list[Parts]:
+    """Cycle types of the tokens but the identity.
+
+    Args:
+        size: n of S_n.
+        tokens: Which elements are tokens.
+
+    Returns:
+        The types.
+    """
+    swap = (2, *(1,) * (size - 2))
+    return [c for c in partitions(size) if c[0] > 1 and (tokens == "all" or c == swap)]
+
+
+def fewest_factors(
+    size: int, shapes: Iterable[Parts], *, faithful: bool = True, tokens: Tokens = "all"
+) -> int:
     """The least T over the representations that are made of some irreducible ones.
 
     Ranks add over constituents, so that only minimal sets matter: one faithful constituent, or
@@ -90,13 +110,15 @@ def fewest_factors(size: int, shapes: Iterable[Parts], *, faithful: bool = True)
         size: n of S_n.
         shapes: Irreducible representations to choose from.
         faithful: Whether to ask for a trivial kernel.
+        tokens: Which elements are tokens; the kernel is looked for in the whole group.
 
     Returns:
         T; n if nothing is faithful.
     """
-    classes = [c for c in partitions(size) if c != (1,) * size]
-    ranks = {s: [moved_by(s, c) for c in classes] for s in shapes}
-    kernels = {s: {c for c, r in zip(classes, ranks[s], strict=True) if r == 0} for s in ranks}
+    classes, heard = token_types(size, "all"), token_types(size, tokens)
+    shapes = list(shapes)
+    kernels = {s: {c for c in classes if moved_by(s, c) == 0} for s in shapes}
+    ranks = {s: [moved_by(s, c) for c in heard] for s in shapes}
     alone = [s for s in ranks if not kernels[s] or not faithful]
     best = [max(ranks[s]) for s in alone if max(ranks[s]) > 0]
     rest = [s for s in ranks if kernels[s]]
@@ -111,39 +133,41 @@ def fewest_factors(size: int, shapes: Iterable[Parts], *, faithful: bool = True)
     "E10",
     "S_n needs 2 floor((n-1)/2), from characters",
     statement=(
-        "Over all faithful real representations of S_n the least T = max_g rank(I - rho(g)) is "
-        "2 floor((n-1)/2): for even n one less than the permutation matrices need."
+        "Over the real representations of S_n the least T = max_g rank(I - rho(g)), g over the "
+        "tokens, is 2 floor((n-1)/2): for even n one less than permutation matrices need."
     ),
-    conditions="faithful; every element is a token",
     scope="n = 3..12, every set of irreducible representations (all of S_n's are real)",
     source="derivation; Murnaghan-Nakayama rule",
     evidence="exact",
+    hypotheses={
+        "n >= 3": {"n = 2": {"smallest": 2}},
+        "rho faithful": {"without faithfulness": {"faithful": False}},
+        "every element is a token": {
+            "transpositions as the only tokens": {"tokens": "transpositions"}
+        },
+    },
     mutants={
         "n - 1, as permutation matrices need": {"formula": "permutations"},
-        "without faithfulness": {"faithful": False},
         "the permutation representation only": {"standard_only": True},
-        "transpositions as the only tokens": {"tokens": "transpositions"},
     },
 )
 def symmetric_groups(
     *,
     fast: bool,
-    formula: str = "characters",
+    formula: Literal["characters", "permutations"] = "characters",
+    smallest: int = 3,
     faithful: bool = True,
     standard_only: bool = False,
-    tokens: str = "all",
+    tokens: Tokens = "all",
 ) -> Finding:
     """First the characters themselves: rows orthonormal, degrees squared summing to n!."""
     most = 7 if fast else 12
-    for size in range(3, most + 1):
+    for size in range(smallest, most + 1):
         shapes = list(partitions(size))
         if not _orthonormal(shapes):
             return Finding(False, counterexample=f"S_{size}: characters are not orthonormal")
         offered = [(size - 1, 1)] if standard_only else shapes
-        least = fewest_factors(size, offered, faithful=faithful)
-        if tokens == "transpositions":
-            swap = (2, *(1,) * (size - 2))
-            least = min(moved_by(s, swap) for s in offered if s not in {(size,), (1,) * size})
+        least = fewest_factors(size, offered, faithful=faithful, tokens=tokens)
         wanted = size - 1 if formula == "permutations" else 2 * ((size - 1) // 2)
         if least != wanted:
             return Finding(False, counterexample=f"S_{size}: {least}, not {wanted}")
@@ -168,28 +192,33 @@ def _orthonormal(shapes: Sequence[Parts]) -> bool:
     statement=(
         "For even n, rho(sigma) = sign(sigma) P (I - J/n) + J/n (J all ones) is an orthogonal "
         "rational representation on d_k = n channels; each rho(sigma) is a product of at most "
-        "n - 2 reflections with rational keys. For odd n the permutation matrices have n - 1. So "
-        "S_6 is solved exactly with T = 4."
-    ),
-    conditions=(
-        "start with a full orbit, such as (1, 2, 4, 8, 16, 32); from (1..n) an odd sigma may "
-        "coincide with an even one, as for n = 6"
+        "n - 2 reflections with rational keys. For odd n the permutation matrices have n - 1. "
+        "Different sigma take the start to different states: so S_6 is solved exactly with T = 4."
     ),
     scope="n = 3..8, all cycle types; products on 100 pairs each; the orbit for n <= 6",
     source="derivation; E1 for the keys",
     evidence="exact",
+    hypotheses={
+        "n >= 3": {"n = 2": {"smallest": 2}},
+        "a start with a full orbit": {"start (1..n)": {"start": "line"}},
+    },
+    where="such as (1, 2, 4, 8, 16, 32); from (1..6) an odd sigma may coincide with an even one",
     mutants={
         "without the sign": {"signed": False},
-        "start (1..n)": {"start": "line"},
         "the sign on all n channels": {"whole": True},
     },
 )
 def written_out(
-    *, fast: bool, signed: bool = True, start: str = "powers", whole: bool = False
+    *,
+    fast: bool,
+    smallest: int = 3,
+    signed: bool = True,
+    start: Start = "powers",
+    whole: bool = False,
 ) -> Finding:
     """Scherk's construction for one element of each cycle type; conjugates need as many."""
     rng = random.Random(10)
-    for size in (3, 4, 6) if fast else (3, 4, 5, 6, 7, 8):
+    for size in (smallest, 4, 6) if fast else range(smallest, 9):
         most = 2 * ((size - 1) // 2)
         for cycles in partitions(size):
             operator = _signed(of_type(cycles), signed, whole)
@@ -219,7 +248,7 @@ def _signed(images: Sequence[int], signed: bool, whole: bool) -> fmpq_mat:
     return operator * (identity(size) - mean) * fmpq(sign) + mean
 
 
-def _full_orbit(size: int, start: str, signed: bool, whole: bool) -> bool:
+def _full_orbit(size: int, start: Start, signed: bool, whole: bool) -> bool:
     first = column([2**i if start == "powers" else i + 1 for i in range(size)])
     every = list(itertools.permutations(range(size)))
     return len({str((_signed(g, signed, whole) * first).entries()) for g in every}) == len(every)
