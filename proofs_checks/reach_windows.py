@@ -18,14 +18,15 @@ _ON: tuple[ConvolvedOn, ...] = ("keys_or_values", "queries")
     "W1",
     "every application adds w - 1 tokens",
     statement="N T windows of w tokens reach exactly the distances 0 .. N T (w - 1).",
-    conditions="a window includes its own token",
     scope="all",
     source="derivation; LT2, section 3.3",
     evidence="symbolic",
-    mutants={
-        "windows of w tokens before the own one": {"includes_itself": False},
-        "every application adds w": {"hop": "w"},
+    hypotheses={
+        "a window includes its own token": {
+            "windows of w tokens before the own one": {"includes_itself": False}
+        },
     },
+    mutants={"every application adds w": {"hop": "w"}},
 )
 def window_hops(*, fast: bool, includes_itself: bool = True, hop: str = "w - 1") -> Finding:
     """`{0..a} + {0..b} = {0..a + b}`, and the recurrence for the furthest distance.
@@ -48,12 +49,15 @@ def window_hops(*, fast: bool, includes_itself: bool = True, hop: str = "w - 1")
         "After N layers and T loops of windows of w tokens (self included) token t depends on "
         "exactly the last min(t, N T (w - 1) + 1) tokens, residuals or not."
     ),
-    conditions="a window includes its own token",
     scope="all N, T <= 3, w <= 5 and t <= N T (w - 1) + 3, with and without residual",
     source="derivation; LT2, section 3.3",
     evidence="exact",
+    hypotheses={
+        "a window includes its own token": {
+            "windows without the own token": {"includes_itself": False}
+        },
+    },
     mutants={
-        "windows without the own token": {"includes_itself": False},
         "loops do not add": {"loops_add": False},
         "every application adds w": {"hop": 0},
     },
@@ -70,7 +74,7 @@ def window_reach(
         counted = layers * (loops if loops_add else 1) * (window + hop) + 1
         for residual in (False, True):
             one = layer_graph(length, window, residual=residual)
-            if not includes_itself:
+            if not (includes_itself or residual):
                 one = one & ~np.eye(length, dtype=bool)
             graph = reach_graph([one] * layers, loops)
             for t in range(1, length + 1):
@@ -87,29 +91,48 @@ def window_reach(
     "W2",
     "what a short convolution adds, all parameters",
     statement=(
-        "In the graph of what is read, own tokens included, a convolution of c taps on keys or "
-        "values adds N T (c - 1) tokens, and one on queries alone N T max(c - w, 0)."
+        "In the graph of what is read a convolution of c taps on keys or values adds N T (c - 1) "
+        "tokens, and one on queries N T max(c - w, 0)."
     ),
     scope="all",
     source="derivation",
     evidence="symbolic",
-    mutants={
-        "a convolution on queries adds c - 1": {"queries_as_keys": True},
-        "a convolution on keys adds c": {"extra_tap": 1},
+    hypotheses={
+        "a window includes its own token": {
+            "windows of w tokens before the own one": {"window_includes_itself": False}
+        },
+        "the first tap of a convolution is on the own token": {
+            "taps on the c tokens before": {"taps_include_itself": False}
+        },
+        "where queries are convolved, keys and values are not": {
+            "keys are convolved too": {"queries_alone": False}
+        },
     },
+    mutants={"a convolution adds c": {"told_extra": 1}},
 )
-def convolution_hops(*, fast: bool, queries_as_keys: bool = False, extra_tap: int = 0) -> Finding:
+def convolution_hops(
+    *,
+    fast: bool,
+    window_includes_itself: bool = True,
+    taps_include_itself: bool = True,
+    queries_alone: bool = True,
+    told_extra: int = 0,
+) -> Finding:
     """Distances add where keys are convolved, and join where queries are."""
     N, T, w, c = (Symbol(x, integer=True, positive=True) for x in "NTwc")
     K = N * T
-    keys = _iterated((w - 1) + (c - 1) + extra_tap, K) - _iterated(w - 1, K)
-    joined = (w - 1) + (c - 1) if queries_as_keys else Max(w - 1, c - 1)
-    queries = _iterated(joined, K) - _iterated(w - 1, K)
+    seen = w - 1 if window_includes_itself else w
+    tap = c - 1 if taps_include_itself else c
+    keys = _iterated(seen + tap, K) - _iterated(seen, K)
+    joined = Max(seen, tap) if queries_alone else seen + tap
+    queries = _iterated(joined, K) - _iterated(seen, K)
     # max(w - 1, c - 1) = w - 1 + max(c - w, 0), in both cases: c = w + d, and w = c + d.
     d = Symbol("d", integer=True, nonnegative=True)
     gap = queries - K * Max(c - w, 0)
     cases = (gap.subs(c, w + d), gap.subs(w, c + d))
-    holds = expand(keys - K * (c - 1)) == 0 and all(simplify(case) == 0 for case in cases)
+    holds = expand(keys - K * (c - 1 + told_extra)) == 0 and all(
+        simplify(case) == 0 for case in cases
+    )
     return Finding(bool(_interval_sums() and holds))
 
 
@@ -118,22 +141,32 @@ def convolution_hops(*, fast: bool, queries_as_keys: bool = False, extra_tap: in
     "reach with short convolutions",
     statement=(
         "A convolution of c taps on keys or values adds N T (c - 1) tokens to the graph of what is "
-        "read, one on queries alone N T max(c - w, 0); one linear or full layer anywhere makes it "
-        "the whole past."
+        "read, one on queries N T max(c - w, 0); one linear or full layer anywhere makes it the "
+        "whole past."
     ),
     scope="all N, T <= 2, w, c <= 4, with and without residual, t up to 3 past the reach",
     source="derivation",
     evidence="exact",
-    mutants={
-        "a convolution on queries adds c - 1": {"queries_as_keys": True},
-        "a convolution adds once, not at every application": {"adds_once": True},
-        "no linear or full layer": {"unbounded_layer": False},
+    hypotheses={
+        "a window includes its own token": {"windows of w tokens before the own one": {"first": 1}},
+        "the first tap of a convolution is on the own token": {
+            "taps on the c tokens before": {"first_tap": 1}
+        },
+        "where queries are convolved, keys and values are not": {
+            "keys are convolved too": {"queries_alone": False}
+        },
+        "one layer is linear or full (for the whole past)": {
+            "a window instead": {"unbounded_layer": False}
+        },
     },
+    mutants={"a convolution adds once, not at every application": {"adds_once": True}},
 )
 def convolution_reach(
     *,
     fast: bool,
-    queries_as_keys: bool = False,
+    first: int = 0,
+    first_tap: int = 0,
+    queries_alone: bool = True,
     adds_once: bool = False,
     unbounded_layer: bool = True,
 ) -> Finding:
@@ -143,9 +176,10 @@ def convolution_reach(
     for layers, loops, window, c in itertools.product(sizes, sizes, taps, taps):
         hops = layers * loops
         for on in _ON:
-            far = max(_distances(window, c, on, hops))
+            read, tapped = range(first, first + window), range(first_tap, first_tap + c)
+            far = max(_distances(read, tapped, on if queries_alone else "keys_or_values", hops))
             length = far + 3
-            extra = c - 1 if on == "keys_or_values" or queries_as_keys else max(c - window, 0)
+            extra = c - 1 if on == "keys_or_values" else max(c - window, 0)
             claimed = hops * (window - 1) + extra * (1 if adds_once else hops)
             same = reach(layers, loops, window, c, convolved_on=on) == far + 1 == claimed + 1
             for residual in (False, True):
@@ -177,11 +211,12 @@ def _iterated(hop: Expr, applications: Expr) -> Expr:
     return rsolve(far(n + 1) - far(n) - h, far(n), {far(0): 0}).subs({h: hop, n: applications})
 
 
-def _distances(window: int, c: int, on: ConvolvedOn, hops: int) -> set[int]:
+def _distances(read: range, tapped: range, on: ConvolvedOn, hops: int) -> set[int]:
+    """Distances after so many windows that read those given, each with a convolution."""
     if on == "keys_or_values":
-        one = {i + j for i in range(window) for j in range(c)}
+        one = {i + j for i in read for j in tapped}
     else:
-        one = set(range(window)) | set(range(c))
+        one = set(read) | set(tapped)
     total = {0}
     for _ in range(hops):
         total = {i + j for i in total for j in one}
