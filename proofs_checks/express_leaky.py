@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from flint import acb, arb, arb_mat, fmpq, fmpq_mat, fmpq_poly
-from sympy import Symbol, cos, diff, expand, log, pi, sec, simplify
+from sympy import Rational, Symbol, cos, diff, expand, log, pi, sec, simplify
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, product, random_column
@@ -17,21 +17,24 @@ QUOTED = {3: "-0.125", 4: "-0.25", 8: "-0.531", 16: "-0.733"}
     "E9",
     "eigenvalues of T factors, the bound",
     statement=(
-        "Every eigenvalue r e^{i phi}, |phi| <= pi, of a product of T >= 2 factors has "
+        "Every eigenvalue r e^{i phi} with r > 0, |phi| <= pi, of a product of T factors has "
         "r <= cos(|phi|/T)^T; so a real one is at least -cos^T(pi/T)."
     ),
-    conditions="beta in [0,1]; unit keys (|k| <= 1 is enough); no gates, or scalar gates in (0,1]",
     scope="all",
     source=(
         "derivation: a factor that turns by theta keeps at most cos(theta); real angles obey the "
         "triangle inequality; log cos is concave"
     ),
     evidence="symbolic",
-    mutants={
-        "beta in [0,2]": {"most": 2},
-        "keys of length sqrt 2": {"norm": 2},
-        "scalar gates above 1": {"gate_below_one": False},
-        "a diagonal gate": {"diagonal_gate": True},
+    hypotheses={
+        "beta |k|^2 in [0,1]": {
+            "beta in [0,2]": {"most": 2},
+            "keys of length sqrt 2": {"norm": 2},
+            "a negative beta": {"most": -1},
+        },
+        "scalar gates (or none)": {"a diagonal gate": {"diagonal_gate": True}},
+        "gates in (0,1]": {"scalar gates above 1": {"gate_below_one": False}},
+        "T >= 2 for the last part": {"T = 1": {"least_loops": 1}},
     },
 )
 def bound(
@@ -41,12 +44,14 @@ def bound(
     norm: int = 1,
     gate_below_one: bool = True,
     diagonal_gate: bool = False,
+    least_loops: int = 2,
 ) -> Finding:
     """A = g (I - b k k^T) has <x, Ax> - |Ax|^2 >= 0, so cos(theta) |x| = <x, Ax>/|Ax| >= |Ax|.
 
     Along x_0, x_1 = A_1 x_0, ... r is at most the product of the cosines, while in C^d as a real
     space the angle of x_0 and r e^{i phi} x_0 is |phi|, so the thetas sum to at least |phi|. By
     concavity the product is largest where they are equal. <x, Ax> is real only for a symmetric A.
+    A real eigenvalue has phi = pi or is not negative, and -cos^T(pi/T) must not be positive.
     """
     x, xt, k, kt = (Symbol(name, commutative=False) for name in ("x", "xt", "k", "kt"))
     D = Symbol("D", commutative=False)
@@ -54,42 +59,57 @@ def bound(
     middle = 1 - b * k * kt
     right, left = (middle * D, D * middle) if diagonal_gate else (g * middle, g * middle)
     symmetric = expand(right - left) == 0
-    # Written with z = (k^T x)^2: g (1 - g) |x|^2 + (g^2 b (2 - b) - g b) z must be what is left.
-    left_over = expand(expand(xt * (g * middle - g**2 * middle * middle) * x).subs(kt * k, norm))
-    rest = g * (1 - g) * xt * x + (g**2 * b * (2 - b) - g * b) * xt * k * kt * x
+    # With z = (k^T x)^2, s = |k|^2 what is left is g (1 - g) |x|^2 + (g^2 b (2 - b s) - g b) z.
+    s = Symbol("s", positive=True)
+    left_over = expand(expand(xt * (g * middle - g**2 * middle * middle) * x).subs(kt * k, s))
+    rest = g * (1 - g) * xt * x + (g**2 * b * (2 - b * s) - g * b) * xt * k * kt * x
     splits = expand(left_over - rest) == 0
-    # z lies in [0, |x|^2] and the form is linear in it: look at both ends.
+    # z lies in [0, s |x|^2] and the form is linear in it: look at both ends.
     u, w = Symbol("u", nonnegative=True), Symbol("w", nonnegative=True)
     gate = 1 / (1 + u) if gate_below_one else 1 + u
-    strength = most / (1 + w)
-    ends = [g * (1 - g), g * (1 - g) + g**2 * b * (2 - b) - g * b]
+    strength = most * norm / (1 + w) / s
+    ends = [g * (1 - g), g * (1 - g) + (g**2 * b * (2 - b * s) - g * b) * s]
     signs = [simplify(end.subs({g: gate, b: strength})).factor().is_nonnegative for end in ends]
     theta = Symbol("theta", real=True)
     concave = simplify(diff(log(cos(theta)), theta, 2) + sec(theta) ** 2) == 0
-    return Finding(bool(symmetric and splits and all(signs) and concave))
+    loops = least_loops + Symbol("n", nonnegative=True, integer=True)
+    reaches_zero = simplify(Rational(1, 2) - 1 / loops).factor().is_nonnegative  # pi/T <= pi/2
+    return Finding(bool(symmetric and splits and all(signs) and concave and reaches_zero))
 
 
 @claim(
     "E9",
     "the bound is attained",
     statement=(
-        "Projections (beta = 1) with unit keys pi/T apart in a plane have the eigenvalue "
-        "-cos^T(pi/T): the product has rank one, and its trace is cos(pi/T)^(T-1) cos((T-1) pi/T)."
+        "The product of T projections in the plane, with keys pi/T apart, has the eigenvalue "
+        "-cos^T(pi/T): it has rank one, and its trace is cos(pi/T)^(T-1) cos((T-1) pi/T)."
     ),
-    conditions="each key pi/T from the one before",
     scope="all",
     source="derivation",
     evidence="symbolic",
-    mutants={"keys pi/(T+1) apart": {"more": 1}, "keys 2 pi/T apart": {"twice": 2}},
+    hypotheses={
+        "beta |k|^2 = 1": {"reflections": {"beta": 2}},
+        "each key pi/T from the one before": {
+            "keys pi/(T+1) apart": {"more": 1},
+            "keys 2 pi/T apart": {"twice": 2},
+        },
+    },
+    where="d_k = 2; in more dimensions what is orthogonal to the keys' plane stays as it is",
 )
-def attained(*, fast: bool, more: int = 0, twice: int = 1) -> Finding:
-    """Symbolic in T; the projections themselves stand in the next claim."""
+def attained(*, fast: bool, beta: int = 1, more: int = 0, twice: int = 1) -> Finding:
+    """Symbolic in T, by induction: `c n f^T` for n, f orthogonal to the last and the first key.
+
+    The next factor is n n^T + (1 - beta) k k^T, and n^T p is the cosine of the step from p to n.
+    """
     loops = Symbol("T", positive=True, integer=True)
     step = twice * pi / (loops + more)
+    n, nt, p, k, kt, ft = (Symbol(s, commutative=False) for s in ("n", "nt", "p", "k", "kt", "ft"))
+    appended = expand((n * nt + (1 - beta) * k * kt) * p * ft).subs(nt * p, cos(step))
+    rank_one = expand(appended - cos(step) * n * ft) == 0
     trace = cos(step) ** (loops - 1) * cos((loops - 1) * step)
     wanted = -(cos(pi / loops) ** loops)
     difference = simplify((trace - wanted).rewrite(cos).expand(trig=True))
-    return Finding(difference == 0)
+    return Finding(bool(rank_one and difference == 0))
 
 
 @claim(
@@ -99,11 +119,13 @@ def attained(*, fast: bool, more: int = 0, twice: int = 1) -> Finding:
         "The product of the projections has eigenvalues 0 and -cos^T(pi/T): -1/8, -1/4, -0.531, "
         "-0.733 at T = 3, 4, 8, 16."
     ),
-    conditions="beta = 1; keys pi/T apart",
     scope="T = 2..64, 2 x 2 products in balls",
     source="derivation",
     evidence="ball",
-    mutants={"beta = 1/2": {"beta": "0.5"}, "keys pi/(T+1) apart": {"more": 1}},
+    hypotheses={
+        "beta |k|^2 = 1": {"beta = 1/2": {"beta": "0.5"}},
+        "keys pi/T apart": {"keys pi/(T+1) apart": {"more": 1}},
+    },
 )
 def projections(*, fast: bool, beta: str = "1", more: int = 0) -> Finding:
     """Multiply the matrices; margin: 1e-9 less the largest radius of a difference."""
@@ -127,21 +149,22 @@ def projections(*, fast: bool, beta: str = "1", more: int = 0) -> Finding:
 @claim(
     "E9",
     "eigenvalues of random products",
-    statement="Every eigenvalue r e^{i phi} has r <= cos(|phi|/T)^T.",
-    conditions="beta in [0,1]; unit keys; no gates, or scalar gates in (0,1]",
+    statement="Every eigenvalue r e^{i phi} with r > 0 has r <= cos(|phi|/T)^T.",
     scope=(
         "random rational products, d <= 4, T = 2..8, and rational keys nearly pi/T apart; roots of "
         "the exact characteristic polynomial by balls"
     ),
     source="derivation",
     evidence="ball",
-    mutants={
-        "the bound of T - 1 factors": {"fewer": 1},
-        "beta in [0,2]": {"most": 2},
-        "keys of length sqrt 2": {"norm": 2},
-        "a scalar gate of 3/2": {"gate": (3, 2)},
-        "diagonal gates": {"diagonal_gates": True},
+    hypotheses={
+        "beta |k|^2 in [0,1]": {
+            "beta in [0,2]": {"most": 2},
+            "keys of length sqrt 2": {"norm": 2},
+        },
+        "scalar gates (or none)": {"diagonal gates": {"diagonal_gates": True}},
+        "gates in (0,1]": {"a scalar gate of 3/2": {"gate": (3, 2)}},
     },
+    mutants={"the bound of T - 1 factors": {"fewer": 1}},
 )
 def random_eigenvalues(
     *,
