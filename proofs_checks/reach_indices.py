@@ -1,0 +1,144 @@
+"""W6: what selected attention reaches through its indices, and through compressed blocks."""
+
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from lt2theory.analysis import reach_graph, selection_graph
+from proofs_checks.claim import Claim, Finding, claim
+
+Zeroed = Literal["none", "keys", "values"]
+
+
+@claim(
+    "W6",
+    "the indices depend on the whole prefix",
+    statement=(
+        "Through the selected indices the output depends on every token of the prefix already at "
+        "T = 1, although the Jacobian is exactly zero outside the selection graph."
+    ),
+    scope=(
+        "top-2 attention with a residual, random weights, L = 12, one and two applications: the "
+        "Jacobian, and a finite change of every token outside its support"
+    ),
+    source="derivation",
+    evidence="float64",
+    hypotheses={
+        "indices chosen by score": {"indices chosen by position": {"by_score": False}},
+        "fewer selected than there are": {"all selected": {"budget": 12}},
+        "generic weights": {
+            "keys of weight zero": {"zeroed": "keys"},
+            "values of weight zero": {"zeroed": "values"},
+        },
+        "no underflow": {"scores so large that the softmax underflows": {"gain": 1e6}},
+    },
+)
+def indices_see_the_prefix(
+    *,
+    fast: bool,
+    by_score: bool = True,
+    budget: int = 2,
+    zeroed: Zeroed = "none",
+    gain: float = 1.0,
+) -> Finding:
+    """Autograd for the Jacobian; each token outside it is then moved until the output jumps."""
+    for applications in (2,) if fast else (1, 2):
+        x = _normal(0, 12, 4).requires_grad_()
+        out, layers = _select(x, applications, budget, by_score, zeroed, gain)
+        graph = reach_graph(layers)
+        support = _support(out[-1], x)
+        if not np.array_equal(support, graph[-1]):
+            return Finding(False, counterexample=f"support {support.astype(int).tolist()}")
+        outside = np.flatnonzero(~support)
+        if not len(outside):
+            return Finding(False, counterexample="nothing is outside")
+        for token in outside:
+            moved = x.detach().repeat(40, 1, 1)
+            moved[:, token] = 10 * _normal(1, 40, 4)
+            outputs = [
+                _select(row, applications, budget, by_score, zeroed, gain)[0][-1] for row in moved
+            ]
+            if all(torch.allclose(o, out[-1].detach(), rtol=0, atol=1e-9) for o in outputs):
+                return Finding(False, counterexample=f"token {token + 1} never matters")
+    return Finding(True, scope="top-2 attention, L = 12, two applications" if fast else None)
+
+
+@claim(
+    "W6",
+    "a compressed branch reads every past block",
+    statement="NSA's compressed branch alone is unbounded at T = 1: it reads every past block.",
+    scope="mean-pooled blocks of 4 tokens, softmax over all of them, L = 16, 22 and 64",
+    source="NSA, arXiv 2502.11089, section 3.3; derivation",
+    evidence="float64",
+    expected="holds_with_conditions",
+    hypotheses={
+        "blocks that are complete": {"incomplete blocks too": {"whole": False}},
+        "all of them are attended": {"the last two blocks": {"blocks": 2}},
+        "generic weights": {"values of weight zero": {"values": 0.0}},
+        "no underflow": {"scores so large that the softmax underflows": {"gain": 1e6}},
+    },
+)
+def compressed_branch(
+    *,
+    fast: bool,
+    blocks: int | None = None,
+    whole: bool = True,
+    values: float = 1.0,
+    gain: float = 1.0,
+) -> Finding:
+    """The derivative of the last token's output by every token's key and value input."""
+    smallest = float("inf")
+    for length in (16, 22, 64):
+        x = _normal(2, length, 4).requires_grad_()
+        complete = length // 4
+        pooled = x[: 4 * complete].reshape(complete, 4, 4).mean(1)[-(blocks or complete) :]
+        scores = gain * (pooled @ _normal(3, 4, 4) @ _normal(4, 4))
+        out = scores.softmax(0) @ (pooled @ _normal(5, 4, 4) * values)
+        expected = np.arange(length) < (4 * complete if whole else length)
+        support = _support(out, x)
+        if not np.array_equal(support, expected):
+            return Finding(False, counterexample=f"L {length}: {int(support.sum())} tokens")
+        (gradient,) = torch.autograd.grad(out.sum(), x)
+        smallest = min(smallest, float(gradient[: 4 * complete].abs().amax(-1).min()))
+    return Finding(True, smallest)
+
+
+def _normal(seed: int, *shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def _select(
+    x: Tensor, applications: int, budget: int, by_score: bool, zeroed: Zeroed, gain: float
+) -> tuple[Tensor, list[Bool[np.ndarray, "t t"]]]:
+    """Top-k attention with a residual, and the graph of what each application selected."""
+    graphs = []
+    length, width = x.shape
+    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    for application in range(applications):
+        q, k, v = (x @ _normal(10 + 3 * application + i, width, width) / 2 for i in range(3))
+        k, v = k * (zeroed != "keys"), v * (zeroed != "values")
+        scores = (gain * q @ k.T).masked_fill(later, float("-inf"))
+        order = scores if by_score else torch.arange(length).expand(length, length)
+        order = order.detach().double().masked_fill(later, float("-inf"))
+        indices = order.topk(min(budget, length), -1).indices
+        indices = torch.where(indices > torch.arange(length)[:, None], -1, indices)
+        graphs.append(selection_graph(indices.numpy()))
+        chosen = torch.tensor(selection_graph(indices.numpy(), residual=False))
+        x = x + scores.masked_fill(~chosen, float("-inf")).softmax(-1) @ v
+    return x, graphs
+
+
+def _support(output: Tensor, x: Tensor) -> Bool[np.ndarray, "t"]:
+    """Tokens with a non-zero derivative of any coordinate of the output."""
+    touched = torch.zeros(x.shape[0], dtype=torch.bool)
+    for coordinate in output:
+        (gradient,) = torch.autograd.grad(coordinate, x, retain_graph=True)
+        touched |= (gradient != 0).any(-1)
+    return touched.numpy()
+
+
+CLAIMS: tuple[Claim, ...] = (indices_see_the_prefix, compressed_branch)
