@@ -25,7 +25,6 @@ _WIDTH = 3
         "Of looped softmax windows with a convolution of c taps on keys, values or queries, the "
         "last output's Jacobian is non-zero at exactly the tokens of W2."
     ),
-    conditions="w >= 2 where keys or queries alone are convolved",
     scope=(
         "random weights, two applications, w, c <= 3, keys, values and queries convolved one at a "
         "time (w >= 2 for keys and queries)"
@@ -33,13 +32,20 @@ _WIDTH = 3
     source="derivation",
     evidence="float64",
     expected="holds_with_conditions",
-    mutants={
-        "keys, any w": {"least_window": 1},
-        "a convolution on queries adds c - 1": {"queries_as_keys": True},
+    hypotheses={
+        "w >= 2 where keys or queries alone are convolved": {"keys, any w": {"least_window": 1}},
+        "no path that is zero": {"a last tap that is zero": {"last_tap": 0.0}},
+        "no underflow": {"scores so large that the softmax underflows": {"gain": 1e6}},
     },
+    mutants={"a convolution on queries adds c - 1": {"queries_as_keys": True}},
 )
 def measured_convolutions(
-    *, fast: bool, least_window: int = 2, queries_as_keys: bool = False
+    *,
+    fast: bool,
+    least_window: int = 2,
+    last_tap: float = 1.0,
+    gain: float = 1.0,
+    queries_as_keys: bool = False,
 ) -> Finding:
     """Differentiate the last token's output; the graph says where it may not vanish."""
     smallest = float("inf")
@@ -48,7 +54,7 @@ def measured_convolutions(
             continue
         as_query = on == "q" and not queries_as_keys
         tokens = reach(2, 1, window, c, convolved_on="queries" if as_query else "keys_or_values")
-        blocks = _conv_jacobian(on, window, c, 2)
+        blocks = _conv_jacobian(on, window, c, 2, last_tap, gain)
         if np.flatnonzero(blocks).tolist() != list(range(int(tokens))):
             said = f"{on} convolved, w {window}, c {c}: {np.count_nonzero(blocks)}, not {tokens}"
             return Finding(False, counterexample=said)
@@ -63,7 +69,7 @@ def measured_convolutions(
         "A short convolution of c taps on keys adds N T (c - 1) tokens, and one on queries alone "
         "N T max(c - w, 0), for every w."
     ),
-    conditions=(
+    correction=(
         "Corrected: at w = 1 a convolution on keys or queries adds nothing, because softmax over "
         "one score is 1 whatever the score; on values, or from w = 2 on, the formulas hold."
     ),
@@ -71,16 +77,19 @@ def measured_convolutions(
     source="derivation; corrects W2",
     evidence="symbolic",
     expected="refuted_as_stated",
-    mutants={"values": {"on": "v"}, "a window of two": {"scores": 2}},
+    hypotheses={
+        "a convolution on values": {"values": {"convolved": "v"}},
+        "w >= 2": {"a window of two": {"scores": 2}},
+    },
 )
-def one_token_window(*, fast: bool, on: str = "k", scores: int = 1) -> Finding:
+def one_token_window(*, fast: bool, convolved: str = "kq", scores: int = 1) -> Finding:
     """The derivative of the weight by its own score, and the op's derivative by the tokens."""
     s = [Symbol(f"s{i}", real=True) for i in range(scores)]
     total = sum(exp(x) for x in s)
     if diff(exp(s[0]) / total, s[0]).simplify() != 0:
         return Finding(False)
     for c in (2, 3):
-        seen = {name: np.count_nonzero(_conv_jacobian(name, scores, c, 1)) for name in (on, "q")}
+        seen = {name: np.count_nonzero(_conv_jacobian(name, scores, c, 1)) for name in convolved}
         if set(seen.values()) != {1}:
             return Finding(False)
     said = (
@@ -94,24 +103,32 @@ def one_token_window(*, fast: bool, on: str = "k", scores: int = 1) -> Finding:
     "W2",
     "one linear or full layer makes it unbounded",
     statement="A window model with one linear or full layer depends on its whole past.",
-    conditions="none of the paths is zero",
     scope="LoopedModel at random weights: window(2) with GDN or full attention, L = 16",
     source="derivation",
     evidence="float64",
-    mutants={
-        "windows only": {"others": ("window(2)",)},
-        "a linear layer whose output projection is zero": {"silent": True},
+    hypotheses={
+        "one layer is linear or full": {"windows only": {"others": ("window(2)",)}},
+        "no path that is zero": {
+            "a linear layer whose output projection is zero": {"silent": True}
+        },
+        "no underflow": {"scores so large that the softmax underflows": {"query_gain": 1e6}},
     },
 )
 def unbounded_layer(
-    *, fast: bool, others: tuple[str, ...] = ("gdn", "full"), silent: bool = False
+    *,
+    fast: bool,
+    others: tuple[str, ...] = ("gdn", "full"),
+    silent: bool = False,
+    query_gain: float = 1.0,
 ) -> Finding:
     """Influence of every token on the last."""
     smallest = float("inf")
     for other in others:
         model = _model(f"window(2),{other}", num_layers=2)
+        parameters = dict(model.named_parameters())
+        parameters["blocks.1.mixer.q_proj.weight"].data *= query_gain
         if silent:
-            dict(model.named_parameters())["blocks.1.mixer.o_proj.weight"].data.zero_()
+            parameters["blocks.1.mixer.o_proj.weight"].data.zero_()
         influence = measured_influence(model, _tokens(16), 15)
         if not influence.support.all():
             return Finding(False, counterexample=f"{other}: {influence.reach[0]} of 16 tokens")
@@ -126,13 +143,14 @@ def unbounded_layer(
         "The Jacobian of a looped window model's output with respect to the embeddings is exactly "
         "zero outside W1's graph, and non-zero inside."
     ),
-    conditions="no path that is zero from the start, no underflow",
     scope="LoopedModel at random weights, all w <= 4 and N T <= 6, last token and token N T (w-1)",
     source="derivation",
     evidence="float64",
+    hypotheses={
+        "no path that is zero": {"output projections start at zero": {"silent": True}},
+        "no underflow": {"scores so large that the softmax underflows": {"query_gain": 1e6}},
+    },
     mutants={
-        "output projections start at zero": {"silent": True},
-        "softmax underflows": {"query_gain": 1e6},
         "windows of w + 1 tokens": {"graph_window": 1},
         "loops not counted": {"loops_count": False},
     },
@@ -170,7 +188,9 @@ def measured_support(
     return Finding(True, smallest, scope="(N, T) = (1,1), (2,2), (1,3); w <= 4" if fast else None)
 
 
-def _conv_jacobian(on: str, window: int, c: int, applications: int) -> np.ndarray:
+def _conv_jacobian(
+    on: str, window: int, c: int, applications: int, last_tap: float = 1.0, gain: float = 1.0
+) -> np.ndarray:
     """Size of the last output's derivative by the token at distance 0, 1, ... in the past."""
     generator = torch.Generator().manual_seed(4)
 
@@ -183,7 +203,10 @@ def _conv_jacobian(on: str, window: int, c: int, applications: int) -> np.ndarra
     h: Tensor = x
     for _ in range(applications):
         parts = {name: h @ draw(_WIDTH, _WIDTH) / 2 for name in "qkv"}
-        parts[on] = short_convolution(parts[on], draw(_WIDTH, 1, c), stream)
+        taps = draw(_WIDTH, 1, c)
+        taps[..., 0] *= last_tap  # the tap on the furthest token
+        parts[on] = short_convolution(parts[on], taps, stream)
+        parts["q"] = gain * parts["q"]
         q, k, v = (parts[name].unsqueeze(2) for name in "qkv")
         h = h + softmax_attention(q, k, v, window=window, backend="reference")[:, :, 0]
     size = np.zeros(length)
