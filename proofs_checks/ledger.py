@@ -27,6 +27,7 @@ GROUPS = (
     "express_permutations",
     "express_words",
     "express_long_words",
+    "express_determinant",
     "express_spectrum",
     "express_flips",
     "express_trap",
