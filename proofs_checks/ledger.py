@@ -51,6 +51,7 @@ GROUPS = (
     "reach_indices",
     "reach_measured",
     "stability",
+    "stability_gate",
     "cost",
     "cache_size",
     "memory_interference",
