@@ -1,6 +1,7 @@
 """R10: a rank means nothing without its baseline."""
 
 import random
+from typing import Literal
 
 from flint import fmpq
 from sympy import Interval, Symbol, solveset
@@ -9,7 +10,21 @@ from sympy.core.relational import Relational
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity, random_column
 from proofs_checks.letters import letters, scalars, vanishes
-from proofs_checks.loops import ORDERS, Loops, loops, norm2, random_decay, random_strength
+from proofs_checks.loops import (
+    ORDERS,
+    Loops,
+    loops,
+    multiplied,
+    norm2,
+    random_decay,
+    random_strength,
+)
+
+_ERASURES = "all beta |k|^2 in [0, 2]"
+_ONE_GATE = "in one loop a gate alpha for all channels"
+_BELOW_ONE = "|alpha| < 1"
+_OTHERS = "all other gates in [-1, 1]"
+_BELOW_ONE_IN_SIZE = Interval.open(-1, 1)
 
 
 @claim(
@@ -19,55 +34,65 @@ from proofs_checks.loops import ORDERS, Loops, loops, norm2, random_decay, rando
         "rank(A_T...A_1 - I) <= min(d_k, T + m), m the channels whose product of decays is not 1, "
         "with equality in general."
     ),
-    conditions=(
-        "for equality: keys, beta and the decays of the m channels in general position (the minors "
-        "are polynomials that do not vanish at the instances found)"
-    ),
-    scope="every d <= 5, T <= 4, m <= d, both orders: an instance that attains the bound, and "
-    "10 others each, many degenerate, below it",
+    scope="every d <= 5, T <= 4, m <= d, both orders: an instance with few decays that attains "
+    "the bound, and 10 others each, many degenerate, below it",
     source="derivation: A - I = (prod(D) - I) - U V^T",
     evidence="exact",
+    hypotheses={
+        "keys in general position (for equality)": {"one key for all": {"equal_keys": True}},
+        "beta in general position (for equality)": {"beta may be zero": {"zero_beta": True}},
+    },
+    where=(
+        "any decays, as keys that are zero on the m channels attain it; the minors are polynomials "
+        "that do not vanish at the instances found"
+    ),
     mutants={
-        "for any keys": {"generic": False},
         "channels of the first loop only": {"all_loops": False},
         "the gates not counted": {"count_gates": False},
-        "beta may be zero": {"zero_beta": True},
     },
 )
 def against_identity(
     *,
     fast: bool,
-    generic: bool = True,
+    equal_keys: bool = False,
+    zero_beta: bool = False,
     all_loops: bool = True,
     count_gates: bool = True,
-    zero_beta: bool = False,
 ) -> Finding:
-    """One instance that attains the bound shows that the set where it fails is thin."""
+    """One instance that attains the bound shows that the set where it fails is thin.
+
+    For every decays there is one: on the other channels their product is 1, none is zero, and keys
+    that live there have min(T, d - m) independent columns beside the m that the gates move (R13).
+    """
     rng = random.Random(10)
     widths = (1, 2, 3) if fast else (1, 2, 3, 4, 5)
     for size in widths:
         for count in (1, 2, 3, 4):
             for gated in range(size + 1):
                 for order in ORDERS:
-                    found = _gated_channels(rng, size, count, gated, order, zero_beta=zero_beta)
+                    found = _gated_channels(rng, size, count, gated, order)
+                    keys = [found.keys[0]] * count if equal_keys else found.keys
+                    betas = [fmpq(0)] * count if zero_beta else found.betas
+                    found = loops(keys, betas, found.decays, order=order)
                     m = _moved(found, all_loops=all_loops) if count_gates else 0
                     if _rank_to_identity(found) != min(size, count + m):
                         return Finding(False, counterexample=found.written())
-                    if not _degenerate_bound(rng, found, equal=not generic):
+                    if not _degenerate_bound(rng, found):
                         return Finding(False, counterexample="a degenerate instance")
     scope = f"every d <= {widths[-1]}, T <= 4, m <= d, both orders; 10 degenerate ones each"
     return Finding(True, scope=scope)
 
 
-def _gated_channels(
-    rng: random.Random, size: int, count: int, gated: int, order: str, *, zero_beta: bool = False
-) -> Loops:
+def _gated_channels(rng: random.Random, size: int, count: int, gated: int, order: str) -> Loops:
+    """Decays of few values, often equal; those of the last loop make the product 1 or not."""
     keys = [column([rng.randint(1, 50) for _ in range(size)]) for _ in range(count)]
-    betas = [fmpq(0) if zero_beta else fmpq(1, rng.randint(2, 60)) for _ in range(count)]
-    # The last loop has the gates; the first one none, where there are several.
-    plain = diagonal([1] * size)
-    gate = diagonal([fmpq(1, i + 2) if i < gated else fmpq(1) for i in range(size)])
-    return loops(keys, betas, [plain] * (count - 1) + [gate], order=order)
+    betas = [fmpq(1, rng.randint(2, 60)) for _ in range(count)]
+    few = [fmpq(1), fmpq(1, 2), fmpq(2)]
+    decays = [[rng.choice(few) for _ in range(size)] for _ in range(count - 1)]
+    wanted = [rng.choice([fmpq(0), fmpq(1, 2)]) if i < gated else fmpq(1) for i in range(size)]
+    so_far = [multiplied([row[i] for row in decays]) for i in range(size)]
+    decays.append([w / p for w, p in zip(wanted, so_far, strict=True)])
+    return loops(keys, betas, [diagonal(row) for row in decays], order=order)
 
 
 def _moved(found: Loops, *, all_loops: bool = True) -> int:
@@ -79,15 +104,14 @@ def _rank_to_identity(found: Loops) -> int:
     return int((found.effective() - identity(found.size)).rank())
 
 
-def _degenerate_bound(rng: random.Random, like: Loops, *, equal: bool) -> bool:
-    """Equal keys, reflections and few decays: below the bound, and at times strictly."""
+def _degenerate_bound(rng: random.Random, like: Loops) -> bool:
+    """Whether equal keys, reflections and few decays stay below the bound."""
     for _ in range(10):
         pool = [random_column(rng, like.size) for _ in range(2)]
         keys = [rng.choice(pool) for _ in range(like.count)]
         betas = [rng.choice([fmpq(2), fmpq(1), random_strength(rng)]) / norm2(k) for k in keys]
         found = loops(keys, betas, like.decays, order=like.order)
-        rank, most = _rank_to_identity(found), min(found.size, found.count + _moved(found))
-        if rank > most or (equal and rank < most):
+        if _rank_to_identity(found) > min(found.size, found.count + _moved(found)):
             return False
     return True
 
@@ -97,28 +121,36 @@ def _degenerate_bound(rng: random.Random, like: Loops, *, equal: bool) -> bool:
     "one scalar gate fills the rank: the norm",
     statement=(
         "|F x|^2 = |x|^2 - beta (2 - beta |k|^2) (k^T x)^2 <= |x|^2 for beta |k|^2 in [0, 2]; so "
-        "with one scalar gate alpha < 1 |A_T...A_1 x| <= alpha |x| < |x|, no vector is fixed, and "
-        "rank(A_T...A_1 - I) = d_k always."
+        "with one scalar gate |alpha| < 1 |A_T...A_1 x| <= |alpha| |x| < |x|, no vector but 0 is "
+        "fixed, and rank(A_T...A_1 - I) = d_k always."
     ),
-    conditions="beta |k|^2 in [0, 2]; one gate in [0, 1) for all channels; all others in [0, 1]",
     scope="all",
     source="derivation",
     evidence="symbolic",
-    mutants={
-        "beta |k|^2 above 2": {"erasures": (0, 3)},
-        "beta |k|^2 below 0": {"erasures": (-1, 2)},
-        "the gate may be 1": {"below_one": False},
-        "other gates above 1": {"others": (0, 2)},
-        "the gate of one channel": {"scalar": False},
+    hypotheses={
+        _ERASURES: {
+            "beta |k|^2 above 2": {"erasures": (0, 3)},
+            "beta |k|^2 below 0": {"erasures": (-1, 2)},
+        },
+        _ONE_GATE: {"the gate of one channel": {"scalar": False}},
+        _BELOW_ONE: {
+            "the gate may be 1": {"gates": Interval(-1, 1, True, False)},
+            "the gate may be -1": {"gates": Interval(-1, 1, False, True)},
+        },
+        _OTHERS: {
+            "other gates above 1": {"others": (-1, 2)},
+            "other gates below -1": {"others": (-2, 1)},
+        },
     },
+    where="all other gates by channel or scalar",
 )
 def no_fixed_vector(
     *,
     fast: bool,
     erasures: tuple[int, int] = (0, 2),
-    below_one: bool = True,
-    others: tuple[int, int] = (0, 1),
     scalar: bool = True,
+    gates: Interval = _BELOW_ONE_IN_SIZE,
+    others: tuple[int, int] = (-1, 1),
 ) -> Finding:
     """Three factors, three inequalities, each on the whole of its interval."""
     k, kt, x, xt, D = letters("k kt x xt D")
@@ -134,39 +166,57 @@ def no_fixed_vector(
         return bool(solveset(inequality, w, interval) == interval)
 
     erasing = everywhere(w * (2 - w) >= 0, Interval(*erasures))
-    shrinking = everywhere(w**2 < 1, Interval(0, 1, False, below_one))
+    shrinking = everywhere(w**2 < 1, gates)
     other = everywhere(w**2 <= 1, Interval(*others))
     return Finding(loss and scaled and erasing and shrinking and other)
 
 
-_EXCEPTIONS = {
-    "beta |k|^2 above 2": loops(
-        [column([1])] * 2, [3, 3], [diagonal([(1, 4)]), diagonal([1])]
-    ),  # (1 - 3)(1 - 3)/4 = 1
-    "beta |k|^2 below 0": loops([column([1])], [-1], [diagonal([(1, 2)])]),
-    "the gate may be 1": loops([column([1])], [0], [diagonal([1])]),
-    "other gates above 1": loops([column([1])] * 2, [0, 0], [diagonal([(1, 2)]), diagonal([2])]),
-    "the gate of one channel": loops([column([1, 0])], [1], [diagonal([(1, 2), 1])]),
+Allowed = Literal[
+    "nothing", "above 2", "below 0", "one channel", "alpha 1", "alpha -1", "above 1", "below -1"
+]
+_ONE = column([1])
+_EXCEPTIONS: dict[Allowed, Loops] = {
+    "above 2": loops([_ONE] * 2, [3, 3], [diagonal([(1, 4)]), diagonal([1])]),  # (1-3)(1-3)/4 = 1
+    "below 0": loops([_ONE], [-1], [diagonal([(1, 2)])]),
+    "one channel": loops([column([1, 0])], [1], [diagonal([(1, 2), 1])]),
+    "alpha 1": loops([_ONE], [0], [diagonal([1])]),
+    "alpha -1": loops([_ONE], [2], [diagonal([-1])]),
+    "above 1": loops([_ONE] * 2, [0, 0], [diagonal([(1, 2)]), diagonal([2])]),
+    "below -1": loops([_ONE] * 2, [2, 0], [diagonal([(1, 2)]), diagonal([-2])]),
 }
-"""For each hypothesis a smallest instance that breaks it alone, and the conclusion."""
+"""For each hypothesis smallest instances that break it alone, and the conclusion."""
 
 
 @claim(
     "R10",
     "one scalar gate fills the rank: instances",
-    statement="One scalar gate < 1 makes rank(A_T...A_1 - I) = d_k, whatever T and the keys.",
-    conditions="beta |k|^2 in [0, 2]; one gate in [0, 1) for all channels; all others in [0, 1]",
+    statement="One scalar gate |alpha| < 1 makes rank(A_T...A_1 - I) = d_k, for any T and keys.",
     scope="2,000 random rational instances, d <= 5, T <= 4, both orders",
     source="derivation",
     evidence="exact",
-    mutants={name: {"allowed": name} for name in _EXCEPTIONS},
+    hypotheses={
+        _ERASURES: {
+            "beta |k|^2 above 2": {"allowed": "above 2"},
+            "beta |k|^2 below 0": {"allowed": "below 0"},
+        },
+        _ONE_GATE: {"the gate of one channel": {"allowed": "one channel"}},
+        _BELOW_ONE: {
+            "the gate may be 1": {"allowed": "alpha 1"},
+            "the gate may be -1": {"allowed": "alpha -1"},
+        },
+        _OTHERS: {
+            "other gates above 1": {"allowed": "above 1"},
+            "other gates below -1": {"allowed": "below -1"},
+        },
+    },
+    where="all other gates by channel or scalar",
 )
-def scalar_gate_fills(*, fast: bool, allowed: str | None = None) -> Finding:
+def scalar_gate_fills(*, fast: bool, allowed: Allowed = "nothing") -> Finding:
     """A single loop with one scalar gate: rank d_k against I, rank 1 against its own baseline."""
     rng = random.Random(101)
     number = 200 if fast else 2000
     instances = [_with_a_scalar_gate(rng) for _ in range(number)]
-    if allowed is not None:
+    if allowed != "nothing":
         instances.append(_EXCEPTIONS[allowed])
     for found in instances:
         if _rank_to_identity(found) != found.size:
@@ -182,15 +232,15 @@ def scalar_gate_fills(*, fast: bool, allowed: str | None = None) -> Finding:
 
 
 def _with_a_scalar_gate(rng: random.Random) -> Loops:
-    """Erasures from 0 to 2, ends included; decays of all loops but one by channel, zeros too."""
+    """Erasures from 0 to 2, ends included; gates of all loops but one by channel, of any sign."""
     size, count = rng.randint(1, 5), rng.randint(1, 4)
     keys = [random_column(rng, size) for _ in range(count)]
     betas = [fmpq(rng.randint(0, 8), 4) / norm2(k) for k in keys]
-    decays = [
-        diagonal([rng.choice([fmpq(0), fmpq(1), random_decay(rng)]) for _ in range(size)])
-        for _ in keys
-    ]
-    decays[rng.randrange(count)] = identity(size) * fmpq(rng.randint(0, 7), 8)
+    decays = []
+    for _ in keys:
+        some = [fmpq(0), fmpq(1), fmpq(-1), random_decay(rng), -random_decay(rng)]
+        decays.append(diagonal([rng.choice(some) for _ in range(size)]))
+    decays[rng.randrange(count)] = identity(size) * fmpq(rng.randint(-7, 7), 8)
     return loops(keys, betas, decays, order=rng.choice(ORDERS))
 
 

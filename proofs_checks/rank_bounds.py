@@ -198,18 +198,23 @@ def _independent(rng: random.Random, *, zero_beta: bool, gates: Gates) -> Loops:
     hypotheses={
         "no gates": {"a gate by channel": {"gated": True}},
         "keys nearly parallel": {"keys far apart": {"tangent": (1, 2)}},
-        "keys not equal": {"the same key": {"tangent": (0, 1)}},
+        "keys not equal": {"the same key": {"same_key": True}},
         "both beta 1": {"two reflections, a small turn": {"beta": 2}},
     },
 )
 def invisible_rank(
-    *, fast: bool, gated: bool = False, tangent: tuple[int, int] = (1, 1000), beta: int = 1
+    *,
+    fast: bool,
+    gated: bool = False,
+    tangent: tuple[int, int] = (1, 1000),
+    same_key: bool = False,
+    beta: int = 1,
 ) -> Finding:
     """`sigma_1^2 sigma_2^2 = det^2` and `sigma_1^2 >= |X|_F^2 / 2` bound the ratio rationally.
 
     Both singular values of a small turn, the product of two reflections, are equal.
     """
-    t = fmpq(*tangent)
+    t = fmpq(0) if same_key else fmpq(*tangent)
     second = column([(1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)])
     gate = [fmpq(1), fmpq(1, 2) if gated else fmpq(1)]
     found = loops([column([1, 0]), second], [beta] * 2, [diagonal(gate)] * 2)
