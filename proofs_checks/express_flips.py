@@ -1,5 +1,8 @@
 """E5: how long a flip with beta = 2 - eps lasts, and where rounding makes beta exactly 2."""
 
+import itertools
+import math
+
 import torch
 from flint import arb, fmpq
 from sympy import Symbol, exp, limit, log, oo, simplify, symbols
@@ -25,26 +28,36 @@ FORMATS = (
         "in the limit. With beta = 2 sigmoid(x), eps = 2 sigmoid(-x), and the length over e^x "
         "tends to ln(1/threshold) / 2."
     ),
-    conditions="unit keys, no decay; eps -> 0, x -> infinity",
     scope="all",
     source="derivation",
     evidence="symbolic",
-    mutants={
-        "beta = sigmoid(x)": {"most": 1},
-        "keys of length sqrt 2": {"norm": 2},
-        "a decay of 1/2": {"alpha": 0.5},
+    hypotheses={
+        "unit keys": {"keys of length sqrt 2": {"norm": 2}},
+        "no decay": {"a decay of 1/2": {"alpha": 0.5}},
+        "eps -> 0": {"eps -> 1/2": {"eps_to": 0.5}},
+        "x -> infinity": {"x -> 3": {"x_to": 3}},
     },
+    where="any threshold in (0,1)",
+    mutants={"beta = sigmoid(x)": {"most": 1}},
 )
-def flip_length(*, fast: bool, most: int = 2, norm: int = 1, alpha: float = 1) -> Finding:
+def flip_length(
+    *,
+    fast: bool,
+    norm: int = 1,
+    alpha: float = 1,
+    eps_to: float = 0,
+    x_to: float = math.inf,
+    most: int = 2,
+) -> Finding:
     """The factor on the key's line is alpha (1 - beta |k|^2)."""
     eps, margin = symbols("eps margin", positive=True)  # margin is ln(1/threshold)
     x = Symbol("x", real=True)
     keeps = simplify(alpha * (1 - (2 - eps) * norm) + (1 - eps)) == 0
     length = -margin / log(1 - eps)
-    short = limit(length * eps / margin, eps, 0) == 1
+    short = limit(length * eps / margin, eps, eps_to) == 1
     missing = 2 - most / (1 + exp(-x))
     sigmoid = simplify(missing - 2 / (1 + exp(x))) == 0
-    grows = limit(missing * exp(x), x, oo) == 2
+    grows = limit(missing * exp(x), x, oo if math.isinf(x_to) else x_to) == 2
     return Finding(bool(keeps and short and sigmoid and grows))
 
 
@@ -55,35 +68,54 @@ def flip_length(*, fast: bool, most: int = 2, norm: int = 1, alpha: float = 1) -
         "The number n of flips after which at least the threshold is left obeys "
         "(1 - eps) ln(1/threshold) / eps - 1 < n <= ln(1/threshold) / eps."
     ),
-    conditions="one flip keeps 1 - eps, eps in (0,1)",
-    scope="eps = 1/2^j, j = 1..9, thresholds 1/2, 1/10, 1/100; n by exact powers, bounds by balls",
+    scope="eps = 1/2^j, j = 0..9, thresholds 1/2, 1/10, 1/100; n by exact powers, bounds by balls",
     source="derivation: eps <= -ln(1 - eps) <= eps / (1 - eps)",
     evidence="ball",
-    mutants={"a flip keeps 1 - 2 eps": {"leak": 2}, "a flip keeps 1 - eps/2": {"leak": (1, 2)}},
+    hypotheses={
+        "one flip keeps 1 - eps": {
+            "a flip keeps 1 - 2 eps": {"leak": 2},
+            "a flip keeps 1 - eps/2": {"leak": (1, 2)},
+        },
+        "eps above 0": {"eps = -1/2, which grows": {"smallest": (-1, 2)}},
+        "eps at most 1": {"eps = 3/2, which flips back": {"largest": (3, 2)}},
+        "the threshold below 1": {"a threshold of 2": {"threshold": 2}},
+    },
+    where="the size of what is left counts",
 )
-def flip_bounds(*, fast: bool, leak: int | tuple[int, int] = 1) -> Finding:
+def flip_bounds(
+    *,
+    fast: bool,
+    leak: int | tuple[int, int] = 1,
+    smallest: tuple[int, int] | None = None,
+    largest: tuple[int, int] = (1, 1),
+    threshold: int | None = None,
+) -> Finding:
     """Margin: the least distance of n from its upper bound."""
     margin = float("inf")
-    powers = range(1, 6 if fast else 10)
     rate = fmpq(*leak) if isinstance(leak, tuple) else fmpq(leak)
-    for power in powers:
-        eps = fmpq(1, 2**power)
-        for threshold in (fmpq(1, 2), fmpq(1, 10), fmpq(1, 100)):
-            flips = _exact_flips(1 - rate * eps, threshold)
-            ideal = arb(1 / threshold).log() / arb(eps)
-            upper, lower = ideal - flips, flips - (arb(1 - eps) * ideal - 1)
-            if not (upper >= 0 and lower > 0):
-                said = f"eps {eps}, threshold {threshold}: {flips} flips"
-                return Finding(False, counterexample=said)
-            margin = min(margin, float(upper.lower()))
-    return Finding(True, margin=margin, scope="eps = 1/2^j, j = 1..5" if fast else None)
+    every = [fmpq(*largest), *(fmpq(1, 2**power) for power in range(1, 6 if fast else 10))]
+    every += [fmpq(*smallest)] if smallest else []
+    thresholds = [fmpq(1, 2), fmpq(1, 10), fmpq(1, 100)]
+    thresholds += [fmpq(threshold)] if threshold else []
+    for eps, least in itertools.product(every, thresholds):
+        flips = _exact_flips(1 - rate * eps, least)
+        ideal = arb(1 / least).log() / arb(eps)
+        upper, lower = ideal - flips, flips - (arb(1 - eps) * ideal - 1)
+        if not (upper >= 0 and lower > 0):
+            return Finding(False, counterexample=f"eps {eps}, threshold {least}: {flips} flips")
+        margin = min(margin, float(upper.lower()))
+    return Finding(True, margin=margin, scope="eps = 1/2^j, j = 0..5" if fast else None)
+
+
+MOST_FLIPS = 5000
+"""Where counting ends, should nothing be lost."""
 
 
 def _exact_flips(kept: fmpq, threshold: fmpq) -> int:
-    """Flips after which at least the threshold is left."""
-    left, flips = kept, 0
-    while left >= threshold and left > 0:
-        left, flips = left * kept, flips + 1
+    """Flips after which at least the threshold is left, in size."""
+    left, flips = abs(kept), 0
+    while left >= threshold and flips < MOST_FLIPS:
+        left, flips = left * abs(kept), flips + 1
     return flips
 
 
@@ -94,18 +126,26 @@ def _exact_flips(kept: fmpq, threshold: fmpq) -> int:
         "A parity tracked by linear_recurrence with beta = 2 - eps falls below the threshold after "
         "the exact number of flips, and never with beta = 2."
     ),
-    conditions="v = 0",
     scope="d_k = d_v = k = 1; eps = 1/2^j, j = 1..9; threshold 1/10; 4,096 flips; both backends",
     source="derivation",
     evidence="float64",
-    mutants={
-        "beta rounds to 2": {"rounded": True},
-        "twice the leak": {"leak": 2},
-        "v = 1": {"value": 1.0},
+    hypotheses={
+        "v = 0": {"v = 1": {"value": 1.0}},
+        "unit keys": {"keys of length 1/2": {"key": 0.5}},
+        "no decay": {"a decay of 1/2": {"decay": 0.5}},
+        "the state starts at 1": {"no start": {"given": 0.0}},
     },
+    mutants={"beta rounds to 2": {"rounded": True}, "twice the leak": {"leak": 2}},
 )
 def measured_flips(
-    *, fast: bool, rounded: bool = False, leak: int = 1, value: float = 0.0
+    *,
+    fast: bool,
+    value: float = 0.0,
+    key: float = 1.0,
+    decay: float = 1.0,
+    given: float = 1.0,
+    rounded: bool = False,
+    leak: int = 1,
 ) -> Finding:
     """Count the states that are at least the threshold; the exact count by rational powers."""
     most, length = (5, 512) if fast else (9, 4096)
@@ -117,10 +157,11 @@ def measured_flips(
     for backend in ("reference", "chunked"):
         state = linear_recurrence(
             ones,
-            ones,
+            key * ones,
             value * ones,
+            log_decay=math.log(decay) * ones[..., 0],
             beta=(2 - eps).expand_as(ones)[..., 0],
-            initial_state=ones[:, :1],
+            initial_state=given * ones[:, :1],
             scale=1.0,
             backend=backend,
         )
@@ -140,19 +181,18 @@ def _alternating(length: int) -> Tensor:
     statement=(
         "2 sigmoid(x) rounds to 2 from x = 6.24 in bfloat16, 8.32 in float16 and 16.64 in float32."
     ),
-    conditions=(
-        "for the correctly rounded value, ln(2^(p+2) - 1) with p bits after the leading one, so "
-        "float32 needs x >= 17.33; 16.64 = ln 2^24 belongs to the formula 1 / (1 + e^-x) evaluated "
-        "in float32, whose sum rounds to 1 earlier; round to nearest, ties to even"
-    ),
     scope="the three formats, all x, thresholds to 0.01",
     source="derivation: 2 - 2 sigmoid(x) is at most half the spacing 2^-p below 2",
     evidence="ball",
     expected="holds_with_conditions",
-    mutants={
-        "float32 from 16.64 when correctly rounded": {"float32": "16.64"},
-        "rounding towards zero": {"half": 0},
+    hypotheses={
+        "float32 evaluates 1 / (1 + e^-x), whose sum rounds to 1 from ln 2^24 = 16.64 on "
+        "(correctly rounded, float32 needs 17.33)": {
+            "float32 from 16.64 when correctly rounded": {"float32": "16.64"}
+        },
+        "rounding to nearest": {"rounding towards zero": {"half": 0}},
     },
+    where="correctly rounded from ln(2^(p+2) - 1) on, p bits after the leading one",
 )
 def correctly_rounded(*, fast: bool, float32: str = "17.33", half: int = 1) -> Finding:
     """2 sigmoid(x) >= 2 - 2^-(p+1) iff x >= ln(2^(p+2) - 1), as sigmoid increases.
@@ -180,11 +220,11 @@ def correctly_rounded(*, fast: bool, float32: str = "17.33", half: int = 1) -> F
         "2 * torch.sigmoid(x) in float32, kept or cast, equals 2 exactly from x = 6.24 (bfloat16), "
         "8.32 (float16) and 16.64 (float32), and nowhere below."
     ),
-    conditions="sigmoid in float32",
     scope="every multiple of 1/4096 in [0, 32], on the CPU that ran the check",
     source="measured; ln 511, ln 4095, ln 2^24",
     evidence="float64",
-    mutants={"float64 instead": {"inner": torch.float64}, "beta = sigmoid(x)": {"most": 1.0}},
+    hypotheses={"sigmoid in float32": {"float64 instead": {"inner": torch.float64}}},
+    mutants={"beta = sigmoid(x)": {"most": 1.0}},
 )
 def measured_rounding(
     *, fast: bool, inner: torch.dtype = torch.float32, most: float = 2.0
