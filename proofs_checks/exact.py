@@ -120,6 +120,23 @@ def columns(vectors: Sequence[fmpq_mat]) -> fmpq_mat:
     return matrix([[vector[i, 0] for vector in vectors] for i in range(height)])
 
 
+def kronecker(outer: fmpq_mat, inner: fmpq_mat) -> fmpq_mat:
+    """The Kronecker product of two square matrices.
+
+    Args:
+        outer: Its entries become blocks.
+        inner: What every block is a multiple of.
+
+    Returns:
+        A square matrix of the product of the sizes.
+    """
+    m, n = outer.nrows(), inner.nrows()
+    entries = [
+        outer[i // n, j // n] * inner[i % n, j % n] for i in range(m * n) for j in range(m * n)
+    ]
+    return fmpq_mat(m * n, m * n, entries)
+
+
 def random_rational(rng: random.Random, low: int = -3, high: int = 3, most: int = 5) -> fmpq:
     """A random small fraction.
 

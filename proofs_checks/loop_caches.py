@@ -2,15 +2,19 @@
 
 import itertools
 import random
+from typing import Literal
 
 import torch
+from flint import fmpq_mat
 
 from lt2theory.analysis import received_factors
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.ops.factors import Factors
 from proofs_checks.claim import Claim, Finding, claim
-from proofs_checks.exact import matrix
+from proofs_checks.exact import column, identity, kronecker, matrix
+from proofs_checks.loop_departures import on_one_line, reading_values
 from proofs_checks.loop_states import (
+    Frozen,
     Semantics,
     cut_ranks,
     map_of,
@@ -26,16 +30,20 @@ from proofs_checks.loop_states import (
     "L5",
     "streaming equals the parallel form, exactly",
     statement="Taking each token through all places before the next one changes no output.",
-    conditions="one state a (layer, loop); rescan or accumulate",
     scope="random rational factors and inputs, d_k <= 2, N <= 2, T <= 3, L = 5, every place",
     source="derivation",
     evidence="exact",
     expected="holds_with_conditions",
-    mutants={
-        "one state a layer": {"shared": True},
-        "one state a layer, accumulate": {"shared": True, "semantics": ("accumulate",)},
-        "sequence_carry": {"semantics": ("sequence_carry",)},
+    hypotheses={
+        "one state a (layer, loop)": {
+            "one state a layer": {"shared": True},
+            "one state a layer, accumulate": {"shared": True, "semantics": ("accumulate",)},
+        },
+        "every loop starts from an empty state": {
+            "sequence_carry": {"semantics": ("sequence_carry",)}
+        },
     },
+    where="rescan and accumulate; token_carry takes its tokens in this order by definition",
 )
 def exact_streaming(
     *,
@@ -66,7 +74,7 @@ def exact_streaming(
     "L5",
     "one cache a layer is not enough",
     statement="Under rescan one recurrent state a layer, shared by its loops, is cache enough.",
-    conditions=(
+    correction=(
         "Corrected: one state a (layer, loop). One state a layer streams another model, "
         "token_carry; at T = 1 the two are the same."
     ),
@@ -74,9 +82,9 @@ def exact_streaming(
     source="LT2's public code keeps one cache a layer; derivation",
     evidence="exact",
     expected="refuted_as_stated",
-    mutants={
-        "one state a loop": {"shared": False},
-        "one loop": {"most_loops": 1},
+    hypotheses={
+        "one state a (layer, loop)": {"a state for each loop": {"shared": False}},
+        "T = 1": {"one loop": {"most_loops": 1}},
     },
 )
 def shared_state(*, fast: bool, shared: bool = True, most_loops: int = 2) -> Finding:
@@ -104,10 +112,9 @@ def shared_state(*, fast: bool, shared: bool = True, most_loops: int = 2) -> Fin
     "L7",
     "semiseparable order",
     statement=(
-        "With frozen factors, every loop reading the outputs of the one before, the map from one "
-        "scalar value channel to the last loop's outputs has past-to-future blocks of rank at most "
-        "N d_k under token_carry and N T d_k under rescan and accumulate, and generically exactly "
-        "that, capped by min(c, L - c)."
+        "The map from one scalar value channel to the last loop's outputs has past-to-future "
+        "blocks of rank at most N d_k under token_carry and N T d_k under rescan and accumulate, "
+        "and generically exactly that, capped by min(c, L - c)."
     ),
     scope=(
         "every cut of random rational delta-rule stacks, (d_k, N, T) from (1,1,2) to (2,2,2) and "
@@ -116,6 +123,16 @@ def shared_state(*, fast: bool, shared: bool = True, most_loops: int = 2) -> Fin
     ),
     source="derivation",
     evidence="exact",
+    hypotheses={
+        "frozen keys, queries and gates": {"keys that read the values": {"frozen": False}},
+        "one scalar value channel": {"two value channels": {"channels": 2}},
+        "every loop reads the outputs of the one before": {
+            "every loop reads the inputs": {"chained": False}
+        },
+        "factors in general position (for the equality)": {
+            "all keys on one line": {"general": False}
+        },
+    },
     mutants={
         "token_carry grows with T": {"carried_grows": True},
         "accumulate does not grow with T": {"accumulated_grows": False},
@@ -125,6 +142,10 @@ def shared_state(*, fast: bool, shared: bool = True, most_loops: int = 2) -> Fin
 def order_by_semantics(
     *,
     fast: bool,
+    frozen: bool = True,
+    channels: int = 1,
+    chained: bool = True,
+    general: bool = True,
     carried_grows: bool = False,
     accumulated_grows: bool = True,
     layers_count: bool = True,
@@ -143,13 +164,31 @@ def order_by_semantics(
             "token_carry": own * (loops if carried_grows else 1),
         }
         draws = [random_frozen(rng, layers * loops, length, width) for _ in range(3)]
+        draws = draws if general else [on_one_line(f) for f in draws]
         for (name, order), residual in itertools.product(orders.items(), (False, True)):
-            maps = [map_of(name, f, num_layers=layers, residual=residual) for f in draws]
-            ranks = [max(at) for at in zip(*map(cut_ranks, maps), strict=True)]
+            maps = [
+                map_of(name, f, num_layers=layers, residual=residual, chained=chained)
+                for f in draws
+            ]
+            if chained and not _is_the_map(name, draws[0], maps[0], layers, residual, frozen):
+                return Finding(False, counterexample="the map is not linear in the values")
+            wide = [cut_ranks(kronecker(m, identity(channels)), channels) for m in maps]
+            ranks = [max(at) for at in zip(*wide, strict=True)]
             if ranks != [min(c, length - c, order) for c in range(1, length)]:
                 said = f"{name}, d_k {width}, N {layers}, T {loops}: ranks {ranks}"
                 return Finding(False, counterexample=said)
     return Finding(True)
+
+
+def _is_the_map(
+    name: Semantics, drawn: Frozen, whole: fmpq_mat, layers: int, residual: bool, frozen: bool
+) -> bool:
+    """Whether one run on the values 1, 2, ... agrees with the map."""
+    values = range(1, whole.nrows() + 1)
+    rows = scalars(values)
+    own = drawn if frozen else reading_values(drawn, rows)
+    outputs = run(name, own, rows, num_layers=layers, residual=residual).outputs[-1]
+    return [row[0, 0] for row in outputs] == (whole * column(values)).entries()
 
 
 @claim(
@@ -163,8 +202,11 @@ def order_by_semantics(
         "accumulate costs T": {"accumulated": "linear"},
         "accumulate costs T^2": {"accumulated": "square"},
     },
+    where="a factor step applies the factor of one (layer, loop) and token to one state",
 )
-def factor_steps(*, fast: bool, accumulated: str = "triangle") -> Finding:
+def factor_steps(
+    *, fast: bool, accumulated: Literal["triangle", "linear", "square"] = "triangle"
+) -> Finding:
     """Count applications, rather than derive them."""
     rng = random.Random(9)
     for loops, layers in itertools.product(range(1, 4 if fast else 7), (1, 2)):

@@ -111,7 +111,12 @@ def run(
 
 
 def map_of(
-    semantics: Semantics, frozen: Frozen, *, num_layers: int = 1, residual: bool = False
+    semantics: Semantics,
+    frozen: Frozen,
+    *,
+    num_layers: int = 1,
+    residual: bool = False,
+    chained: bool = True,
 ) -> fmpq_mat:
     """The map from one scalar input a token to the last place's outputs.
 
@@ -120,13 +125,16 @@ def map_of(
         frozen: Steps of every place at every token.
         num_layers: Layers N a loop.
         residual: Whether a place adds its input to its output.
+        chained: Whether a place reads the outputs of the one before, or the inputs like the first.
 
     Returns:
         A square matrix, outputs by inputs.
     """
     length = len(frozen[0])
     units = [matrix([[int(i == j) for j in range(length)]]) for i in range(length)]
-    rows = run(semantics, frozen, units, num_layers=num_layers, residual=residual).outputs[-1]
+    given = None if chained else [units] * len(frozen)
+    passed = run(semantics, frozen, units, given=given, num_layers=num_layers, residual=residual)
+    rows = passed.outputs[-1]
     return matrix([[row[0, j] for j in range(length)] for row in rows])
 
 
