@@ -43,6 +43,7 @@ GROUPS = (
     "semiseparable",
     "semiseparable_model",
     "loop_product",
+    "loop_gates",
     "loop_carry",
     "rescan_words",
     "loop_models",
