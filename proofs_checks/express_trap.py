@@ -1,11 +1,10 @@
-"""E6: the trap of non-negative eigenvalues, true of two factors and false of three."""
+"""E6: the trap of non-negative eigenvalues, false of three factors, or of two with gates."""
 
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flint import fmpq, fmpq_mat, fmpq_poly
-from sympy import Matrix, Symbol, expand, factor, sqrt
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity, product
@@ -37,61 +36,10 @@ def not_positive(operator: fmpq_mat) -> str | None:
 
 @claim(
     "E6",
-    "non-negative for T <= 2, or one gated factor",
-    statement=(
-        "For beta in [0,1] a product of at most two ungated factors has only non-negative real "
-        "eigenvalues, also with scalar gates; so has one factor with a diagonal gate."
-    ),
-    conditions="beta in [0,1]; unit keys (|k| <= 1 is enough); gates >= 0",
-    scope="all",
-    source="arXiv 2411.12537 for one factor; derivation",
-    evidence="symbolic",
-    mutants={
-        "beta in [0,2]": {"most": 2},
-        "keys of length sqrt 2": {"norm": 2},
-        "gates of any sign": {"positive_gates": False},
-    },
-)
-def two_factors(
-    *, fast: bool, most: int = 1, norm: int = 1, positive_gates: bool = True
-) -> Finding:
-    """Trace, determinant and discriminant in the plane of the keys; elsewhere the product is I.
-
-    One gated factor A D is similar to the symmetric sqrt(D) A sqrt(D), and A = (1 - b) I + b P with
-    a projection P is positive semi-definite.
-    """
-    k, kt, b = Symbol("k", commutative=False), Symbol("kt", commutative=False), Symbol("b")
-    flat = 1 - k * kt
-    projects = expand(expand(flat * flat - flat).subs(kt * k, norm)) == 0
-    splits = expand((1 - b) + b * flat - (1 - b * k * kt)) == 0
-    # beta = most / (1 + u) in (0, most], and the squared cosine 1 / (1 + y).
-    u1, u2, y = (Symbol(name, nonnegative=True) for name in ("u1", "u2", "y"))
-    gate = Symbol("g", nonnegative=True) if positive_gates else Symbol("g", real=True)
-    b1, b2, square = most * norm / (1 + u1), most * norm / (1 + u2), 1 / (1 + y)
-    k1, k2 = Matrix([1, 0]), Matrix([sqrt(square), sqrt(1 - square)])
-    one = Matrix([[1, 0], [0, 1]])
-    made = gate * (one - b2 * k2 * k2.T) * (one - b1 * k1 * k1.T)
-    p, q = 1 - b1, 1 - b2
-    extra = factor(made.trace() / gate - p - q)  # b1 b2 cos^2
-    above = [factor(p), factor(q), extra, gate]
-    determinant = factor(made.det() - gate**2 * p * q) == 0
-    # The discriminant over g^2 is (p - q)^2 + 2 extra (p + q) + extra^2.
-    discriminant = (made.trace() ** 2 - 4 * made.det()) / gate**2
-    square_sum = factor(discriminant - (p - q) ** 2 - 2 * extra * (p + q) - extra**2) == 0
-    signs = all(term.is_nonnegative for term in above)
-    return Finding(bool(projects and splits and determinant and square_sum and signs))
-
-
-@claim(
-    "E6",
     "trap without gates",
     statement=(
         "Products of factors with beta in [0,1] have non-negative real eigenvalues, for any number "
         "of loops."
-    ),
-    conditions=(
-        "true for T <= 2; false from T = 3 on, where the most negative eigenvalue is -cos^T(pi/T) "
-        "(E9)"
     ),
     scope=(
         "every word of at most three integer keys with entries in -2..2, d <= 2, beta |k|^2 = 1; "
@@ -100,22 +48,30 @@ def two_factors(
     source="the reading of arXiv 2411.12537 that LT2's argument needs",
     evidence="exact",
     expected="refuted_as_stated",
+    hypotheses={
+        "at most two loops": {"two loops are enough": {"loops": 2}},
+        "one channel": {"d = 1 is enough": {"widest": 1}},
+    },
     mutants={
-        "two loops are enough": {"loops": 2},
         "any three directions do": {"degrees": (0, 90, 60)},
         "beta below 1 leaves -1/8": {"beta_norm": (1, 2)},
     },
+    correction=(
+        "true for T <= 2, or d_k = 1; false from T = 3 on, where the most negative eigenvalue is "
+        "-cos^T(pi/T) (E9)"
+    ),
 )
 def trap_ungated(
     *,
     fast: bool,
     loops: int = 3,
+    widest: int = 2,
     degrees: tuple[int, ...] = (0, 60, 120),
     beta_norm: int | tuple[int, int] = 1,
 ) -> Finding:
     """Search in the order of T, then d, then the largest entry; then the two named examples."""
     strength = fmpq(*beta_norm) if isinstance(beta_norm, tuple) else fmpq(beta_norm)
-    found = next(_ungated_search(loops), None)
+    found = next(_ungated_search(loops, widest), None)
     at_angles = _at_degrees(degrees)
     rational = [column(key) for key in ((1, -1, 0), (1, 0, -1), (0, 1, -1))]
     three = product([reflect(key, strength) for key in rational])
@@ -135,8 +91,9 @@ def trap_ungated(
 Found = tuple[Sequence[fmpq_mat], fmpq_mat, str]
 
 
-def _ungated_search(loops: int) -> Iterator[Found]:
-    for count, size, most in itertools.product(range(1, loops + 1), (1, 2), (1, 2)):
+def _ungated_search(loops: int, widest: int) -> Iterator[Found]:
+    counts, sizes = range(1, loops + 1), range(1, widest + 1)
+    for count, size, most in itertools.product(counts, sizes, (1, 2)):
         for keys in itertools.product(_directions(size, most), repeat=count):
             made = product([reflect(key, 1) for key in keys])
             bad = not_positive(made)
@@ -175,16 +132,16 @@ def _at_degrees(degrees: Sequence[int]) -> bool:
         "Products of factors with beta in [0,1] and diagonal gates in (0,1] have non-negative real "
         "eigenvalues, for any number of loops."
     ),
-    conditions="true for T = 1, and for scalar gates at T <= 2; false from T = 2 on",
     scope="keys with entries in -1..1, gates of 1/2 and 1, d <= 2, beta |k|^2 = 1, both orders",
     source="as above, for KDA",
     evidence="exact",
     expected="refuted_as_stated",
-    mutants={
-        "one loop is enough": {"loops": 1},
-        "scalar gates": {"scalar": True},
-        "beta = 1/4": {"beta_norm": (1, 4)},
+    hypotheses={
+        "one loop": {"one loop is enough": {"loops": 1}},
+        "scalar gates, for two loops": {"scalar gates": {"scalar": True}},
     },
+    mutants={"beta = 1/4": {"beta_norm": (1, 4)}},
+    correction="true for T = 1, and for scalar gates at T <= 2; false from T = 2 on",
 )
 def trap_gated(
     *,
@@ -237,4 +194,4 @@ def _gated_search(loops: int, scalar: bool, strength: fmpq, order: str) -> Itera
                 yield keys, tuple(decay for _, decay in choice), made, bad
 
 
-CLAIMS: tuple[Claim, ...] = (two_factors, trap_ungated, trap_gated)
+CLAIMS: tuple[Claim, ...] = (trap_ungated, trap_gated)
