@@ -33,6 +33,7 @@ GROUPS = (
     "express_two_factors",
     "express_trap",
     "express_commuting",
+    "express_writes",
     "express_rotations",
     "express_rotation_words",
     "express_representations",
