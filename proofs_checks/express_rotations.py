@@ -163,14 +163,13 @@ def _check_rotations(name: str, start: Mirror, beta: fmpq, loops: int) -> str | 
         "by (1,0,0), (1,1,0), (1,-1,0) and their like: T = 2 on d_k = 3, though permutation "
         "matrices need 3. From x_0 = (1,2,5) the 24 states differ."
     ),
-    conditions="beta |k|^2 = 2; T = 2 loops, no fewer; a start with a full orbit",
     scope="all elements, by induction words of any length",
     source="derivation",
     evidence="exact",
-    mutants={
-        "start on an axis": {"start": (1, 0, 0)},
-        "beta |k|^2 = 1": {"beta": 1},
-        "T = 1": {"loops": 1},
+    hypotheses={
+        "at least two loops": {"T = 1": {"loops": 1}},
+        "beta |k|^2 = 2": {"beta |k|^2 = 1": {"beta": 1}},
+        "a start on no axis of a rotation": {"start on an axis": {"start": (1, 0, 0)}},
     },
 )
 def cube(
@@ -189,14 +188,15 @@ def cube(
         "of two of 15 reflections with keys in Q(sqrt 5): T = 2 on d_k = 3, though permutation "
         "matrices need 4. From x_0 = (1,2,5) the 60 states differ."
     ),
-    conditions="beta |k|^2 = 2; T = 2 loops, no fewer; a start with a full orbit",
     scope="all elements, by induction words of any length",
     source="derivation",
     evidence="exact",
-    mutants={
-        "start on an axis": {"start": ((1, 0), (0, 0), (0, 0))},
-        "beta |k|^2 = 1": {"beta": 1},
-        "T = 1": {"loops": 1},
+    hypotheses={
+        "at least two loops": {"T = 1": {"loops": 1}},
+        "beta |k|^2 = 2": {"beta |k|^2 = 1": {"beta": 1}},
+        "a start on no axis of a rotation": {
+            "start on an axis": {"start": ((1, 0), (0, 0), (0, 0))}
+        },
     },
 )
 def icosahedron(
