@@ -20,6 +20,7 @@ from sympy import (
 
 from lt2theory.ops import linear_recurrence
 from proofs_checks.claim import Claim, Finding, claim
+from proofs_checks.drawn_keys import DrawnKeys, draw_keys
 from proofs_checks.exact import column
 
 LEVEL = 1e-3
@@ -44,23 +45,21 @@ _DOUBLE: Points = ((2, 0), (-2, 0), (0, 2), (0, -2))
         "Linear attention reads S^T k_j = v_j on average, and the mean energy of the rest is "
         "sum_{i != j} |v_i|^2 / d_k."
     ),
-    conditions=(
-        "keys independent, isotropic, of mean zero and of length one; values independent of them"
-    ),
     scope=(
         "every assignment of n <= 4 keys from two designs of four unit vectors (d_k = 2) and one "
         "of six (d_k = 3); only first and second moments of the keys enter"
     ),
     source="derivation; arXiv 2504.14366 for the question",
     evidence="exact",
-    mutants={
-        "the same key for all": {"independent": False},
-        "keys of mean other than zero": {"designs": (_LOPSIDED,)},
-        "anisotropic keys": {"designs": (_LONG,)},
-        "keys of length two": {"designs": (_DOUBLE,)},
-        "the pair itself counted as interference": {"own": True},
-        "values that are the keys": {"values_are_keys": True},
+    hypotheses={
+        "keys independent": {"the same key for all": {"independent": False}},
+        "isotropic": {"anisotropic keys": {"designs": (_LONG,)}},
+        "of mean zero": {"keys of mean other than zero": {"designs": (_LOPSIDED,)}},
+        "of length one": {"keys of length two": {"designs": (_DOUBLE,)}},
+        "values independent of them": {"values that are the keys": {"values_are_keys": True}},
+        "S_0 = 0": {"a state to start from": {"start": 1}},
     },
+    mutants={"the pair itself counted as interference": {"own": True}},
 )
 def interference(
     *,
@@ -71,8 +70,9 @@ def interference(
         _TILTED,
         ((1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)),
     ),
-    own: bool = False,
     values_are_keys: bool = False,
+    start: int = 0,
+    own: bool = False,
 ) -> Finding:
     """Exact means over all assignments of keys, with the pairs written and read one by one."""
     values = [column(v) for v in ((1, 2), (3, -1), (2, 2), (-1, 1))]
@@ -82,18 +82,18 @@ def interference(
         for count in (2, 3) if fast or width > 2 else (2, 3, 4):
             each = [(key,) * count for key in keys]
             drawn = list(itertools.product(keys, repeat=count)) if independent else each
-            mean, energy = column((0, 0)), fmpq(0)
+            mean, energy, told = column((0, 0)), fmpq(0), fmpq(0)
             for chosen in drawn:
                 written = _pairs(chosen, chosen if values_are_keys else values)
-                state = sum((k * v.transpose() for k, v in written), fmpq_mat(width, 2))
-                read = state.transpose() * chosen[0]
-                noise = read - values[0]
-                mean += read * fmpq(1, len(drawn))
+                begun = fmpq_mat(width, 2, [start] * (2 * width))
+                state = sum((k * v.transpose() for k, v in written), begun)
+                noise = state.transpose() * chosen[0] - written[0][1]
+                mean += noise * fmpq(1, len(drawn))
                 energy += (noise.transpose() * noise)[0, 0] / len(drawn)
-            others = values[0 if own else 1 : count]
-            told = sum(((v.transpose() * v)[0, 0] for v in others), fmpq(0)) / width
-            if mean != values[0] or energy != told:
-                said = f"{count} keys of {points}: mean {mean}, energy {energy}, told {told}"
+                others = [v for _, v in written[0 if own else 1 :]]
+                told += sum(((v.transpose() * v)[0, 0] for v in others), fmpq(0)) / width
+            if mean != column((0, 0)) or energy != told / len(drawn):
+                said = f"{count} keys of {points}: bias {mean}, energy {energy}, told {told / len(drawn)}"
                 return Finding(False, counterexample=said.replace("\n", " "))
     return Finding(True, scope="n <= 3 keys from the three designs" if fast else None)
 
@@ -106,17 +106,27 @@ def _pairs(keys: Sequence[fmpq_mat], values: Sequence[fmpq_mat]) -> list[tuple[f
     "M1",
     "the same on random keys",
     statement="On uniform unit keys the op's recall is v_j, and its noise sum |v_i|^2 / d_k.",
-    conditions="keys independent, isotropic, of mean zero and of length one",
     scope="2,000 draws of 24 pairs, d_k = 16, d_v = 4, seed 6",
     source="lt2theory.ops.linear_recurrence",
     evidence="statistical",
-    mutants={
-        "rectified keys": {"rectify": True},
-        "the energy without 1 / d_k": {"told_width": 1},
+    hypotheses={
+        "keys independent": {"each key twice": {"drawn": "twice"}},
+        "isotropic": {"a channel three times as large": {"drawn": "uneven"}},
+        "of mean zero": {"keys of a half space": {"drawn": "half_space"}},
+        "of length one": {"keys of squared length 2": {"drawn": "long"}},
+        "values independent of them": {"channels of the keys as values": {"follow": True}},
+        "S_0 = 0": {"a state to start from": {"start": 1.0}},
     },
+    mutants={"the energy without 1 / d_k": {"told_width": 1}},
 )
 def random_keys(
-    *, fast: bool, seed: int = 6, rectify: bool = False, told_width: int = 16
+    *,
+    fast: bool,
+    seed: int = 6,
+    drawn: DrawnKeys = "uniform",
+    follow: bool = False,
+    start: float = 0.0,
+    told_width: int = 16,
 ) -> Finding:
     """Two-sided one-sample t-tests of the mean overlap and of the mean noise, Bonferroni over both.
 
@@ -124,15 +134,17 @@ def random_keys(
     """
     draws, pairs, width = 500 if fast else 2000, 24, 16
     rng = np.random.default_rng(seed)
-    drawn = rng.standard_normal((draws, pairs, 1, width))
-    drawn = np.maximum(drawn, 0) if rectify else drawn
-    keys = torch.from_numpy(drawn / np.linalg.norm(drawn, axis=-1, keepdims=True))
+    keys = torch.from_numpy(draw_keys(rng, draws, pairs, width, drawn))
     values = torch.from_numpy(rng.standard_normal((1, pairs, 1, 4))).expand(draws, -1, -1, -1)
-    _, state = linear_recurrence(keys, keys, values, backend="chunked", return_state=True)
+    values = keys[..., :4] if follow else values
+    begun = torch.full((draws, 1, width, 4), start, dtype=torch.float64)
+    _, state = linear_recurrence(
+        keys, keys, values, initial_state=begun, backend="chunked", return_state=True
+    )
     target = values[:, 0, 0]
     noise = torch.einsum("bhkv,bhk->bv", state, keys[:, 0]) - target
-    told = float(values[0, 1:].square().sum()) / told_width
-    # Along the sum of the others: rectified keys, whose products are positive, lean that way.
+    told = float(values[:, 1:].square().sum()) / draws / told_width
+    # Along the sum of the others: keys of a half space lean that way.
     along = (noise * values[:, 1:, 0].sum(1)).sum(-1)
     tests = ((along, 0.0), (noise.square().sum(-1), told))
     least = min(float(stats.ttest_1samp(x.numpy(), mean).pvalue) for x, mean in tests)
@@ -145,30 +157,33 @@ def random_keys(
     "silu and relu keys are biased",
     statement=(
         "Keys silu(z) or relu(z), normalised or not, have a positive mean in every channel; so "
-        "recall leans towards each other value by |E k|^2 > 0."
-    ),
-    conditions=(
-        "each channel of z is symmetric about 0 given the others, and not zero; normalised silu "
-        "keys: d_k >= 2, since a single channel keeps only its sign"
+        "recall leans towards each other value by E k_i^T k_j = |E k|^2 > 0."
     ),
     scope="all",
     source="derivation; the toolkit's delta mixers have normalised silu keys, as FLA's",
     evidence="symbolic",
     expected="holds_with_conditions",
-    mutants={
-        "an odd activation": {"odd": True},
-        "one channel": {"others": 0},
-        "z is not symmetric": {"mirrored": -2},
-        "z is zero": {"above_one": 0},
+    hypotheses={
+        "each channel of z is symmetric about 0 given the others": {
+            "z is not symmetric": {"mirrored": -2}
+        },
+        "it is not always zero": {"z is zero": {"above_one": 0}},
+        "normalised silu keys: d_k >= 2": {"one channel": {"others": 0}},
+        "for |E k|^2 the keys of different tokens are independent": {
+            "the same key for all": {"independent": False}
+        },
     },
+    where="of a single channel normalising keeps only the sign",
+    mutants={"an odd activation": {"odd": True}},
 )
 def activated_keys(
     *,
     fast: bool,
-    odd: bool = False,
-    others: int | None = None,
     mirrored: int = -1,
     above_one: int | None = None,
+    others: int | None = None,
+    independent: bool = True,
+    odd: bool = False,
 ) -> Finding:
     """A value z > 0 of a channel against its mirror image, the other channels fixed.
 
@@ -190,6 +205,11 @@ def activated_keys(
     normalised = real / sqrt(real**2 + r)
     grows = simplify(diff(normalised, real)).is_positive
     mirrors = simplify(normalised + normalised.subs(real, -real)) == 0
+    # The overlap of two keys of one channel, each one of two values alike.
+    two = symbols("p n", real=True)
+    drawn = list(itertools.product(two, repeat=2) if independent else zip(two, two, strict=True))
+    overlap = sum(x * y for x, y in drawn) / len(drawn)
+    leans = leans and simplify(overlap - (sum(two) / 2) ** 2) == 0
     return Finding(bool(leans and rectified and grows and mirrors))
 
 
