@@ -29,7 +29,7 @@ from tasks.group_word import GroupWord
         "the state is zero before the first token": {"a state from before": {"before": 1.0}},
         "the first token's write strength is 1": {"nothing is written first": {"first_write": 0.0}},
         "B >= n (the reading is then injective)": {"B = 1": {"base": 1}},
-        "n B^n below 2^53 (in float64)": {"B = 2^20": {"base": 2**20}},
+        "n B^n below 2^53 (in float64)": {"B = n 2^20": {"times": 2**20}},
     },
 )
 def long_words(
@@ -46,12 +46,13 @@ def long_words(
     before: float = 0.0,
     first_write: float = 1.0,
     base: int | None = None,
+    times: int = 1,
 ) -> Finding:
     """Every label of every word against the task's own, by Cayley table."""
     length = 128 if fast else 2048
     for size in (3, 4, 5):
         elements = list(itertools.permutations(range(size)))
-        base_now = size if base is None else base
+        base_now = times * (size if base is None else base)
         readings = _readings(elements, base_now)
         if len(set(readings.tolist())) < len(elements):
             return Finding(False, counterexample=f"S_{size}, B = {base_now}: readings collide")
@@ -105,10 +106,10 @@ def long_words(
     evidence="float64",
     hypotheses={
         **FACTORS,
+        "beta |k|^2 = 2 for the keys e_i - e_j": {"beta = 2 - 1/100": {"busy": 0.995}},
         "the start (1..n) is given": {"no start": {"given": 0.0}},
     },
-    where="beta |k|^2 = 2 is beta = 2 for unit keys",
-    mutants={"beta = 2 - 1/100": {"busy": 0.995}},
+    where="beta = 2 for unit keys",
 )
 def unit_keys(
     *,
