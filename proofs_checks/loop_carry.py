@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from typing import Literal
 
 import torch
 from sympy import Symbol, expand
@@ -9,7 +10,7 @@ from sympy import Symbol, expand
 from lt2theory.models import LoopedConfig
 from lt2theory.ops import linear_recurrence
 from proofs_checks.claim import Claim, Finding, claim
-from proofs_checks.exact import matrix
+from proofs_checks.exact import matrix, random_column
 from proofs_checks.loop_letters import closed, in_turn
 from proofs_checks.loop_states import Semantics, random_frozen, read, run, scalar_frozen, scalars
 
@@ -18,7 +19,7 @@ from proofs_checks.loop_states import Semantics, random_frozen, read, run, scala
     "L3",
     "sequence_carry leaks the future",
     statement="Starting loop tau from the final state of loop tau - 1 gives a causal model.",
-    conditions=(
+    correction=(
         "Corrected: causal only if every loop starts from a state that does not depend on the "
         "sequence (rescan, accumulate) or the token passes all loops first (token_carry); with "
         "T = 1, L = 1 or beta |k|^2 = 1 along the only key nothing is carried. Configurations "
@@ -28,11 +29,17 @@ from proofs_checks.loop_states import Semantics, random_frozen, read, run, scala
     source="derivation; LT2, section 3, for the four readings of a looped state",
     evidence="exact",
     expected="refuted_as_stated",
-    mutants={
-        "every loop has its own state": {"semantics": "rescan"},
-        "beta = 1 forgets what is carried": {"beta": (1, 1)},
-        "one loop": {"most_loops": 1},
-        "one token": {"length": 1},
+    hypotheses={
+        "every loop starts from a state that does not depend on the sequence": {
+            "rescan": {"semantics": "rescan"},
+            "accumulate": {"semantics": "accumulate"},
+        },
+        "the token passes all loops before the next one": {
+            "token_carry": {"semantics": "token_carry"}
+        },
+        "beta |k|^2 = 1 along the only key": {"beta = 1 forgets": {"beta": (1, 1)}},
+        "T = 1": {"one loop": {"most_loops": 1}},
+        "L = 1": {"one token": {"length": 1}},
     },
 )
 def sequence_carry_leaks(
@@ -68,30 +75,52 @@ def sequence_carry_leaks(
 @claim(
     "L4",
     "token_carry and accumulate agree at the last loop",
-    statement="Given the same factors, token_carry and accumulate agree at the last loop.",
-    conditions="the same factors and values in both; the last loop",
-    scope="random rational factors and values, d_k <= 2, N, T <= 3, L = 5",
+    statement="token_carry and accumulate agree.",
+    scope="random rational factors, values and starting states, d_k <= 2, N <= 2, T <= 3, L = 5",
     source="derivation",
     evidence="exact",
     expected="holds_with_conditions",
-    mutants={
-        "each loop reads its own earlier outputs": {"given": False},
-        "the first loop": {"place": 0},
+    hypotheses={
+        "at the last loop": {"the first loop": {"place": 0}},
+        "given the same factors in both": {
+            "token_carry has other factors": {"same_factors": False}
+        },
+        "given the same values in both": {
+            "each loop reads its own earlier outputs": {"given": False}
+        },
+        "from the same state": {"accumulate starts empty": {"same_start": False}},
     },
+    where="whatever the factors and that state are",
 )
-def last_loops_agree(*, fast: bool, given: bool = True, place: int = -1) -> Finding:
+def last_loops_agree(
+    *,
+    fast: bool,
+    place: Literal[-1, 0] = -1,
+    same_factors: bool = True,
+    given: bool = True,
+    same_start: bool = True,
+) -> Finding:
     """Two runs of the reference: token by token on one state, and loop by loop on T states."""
     rng = random.Random(6)
     for width, layers, loops in itertools.product((1, 2), (1, 2), (2, 3)):
         places = layers * loops
         frozen = random_frozen(rng, places, 5, width)
         values = [[matrix([[rng.randint(-3, 3)]]) for _ in range(5)] for _ in range(places)]
-        one, other = (
-            run(s, frozen, values[0], given=values if given else None, num_layers=layers).outputs
-            for s in ("token_carry", "accumulate")
+        others = frozen if same_factors else random_frozen(rng, places, 5, width)
+        fed = values if given else None
+        start = random_column(rng, width)
+        one = run("token_carry", others, values[0], given=fed, start=start, num_layers=layers)
+        other = run(
+            "accumulate",
+            frozen,
+            values[0],
+            given=fed,
+            start=start if same_start else None,
+            num_layers=layers,
         )
-        if one[place] != other[place]:
-            said = f"N {layers}, T {loops}: {read(one[place])} and {read(other[place])}"
+        ends = one.outputs[place], other.outputs[place]
+        if ends[0] != ends[1]:
+            said = f"N {layers}, T {loops}: {read(ends[0])} and {read(ends[1])}"
             return Finding(False, counterexample=said)
     return Finding(True)
 
@@ -100,16 +129,21 @@ def last_loops_agree(*, fast: bool, given: bool = True, place: int = -1) -> Find
     "L4",
     "the last loop, all factors at once",
     statement=(
-        "Given the same factors, the state of token_carry after the last loop of a token obeys the "
-        "recurrence of accumulate's last loop."
+        "The state of token_carry after the last loop of a token obeys the recurrence of "
+        "accumulate's last loop."
     ),
-    conditions="the last loop",
     scope="all",
     source="derivation",
     evidence="symbolic",
-    mutants={"a loop before the last": {"left_out": 1}},
+    hypotheses={
+        "the last loop": {"a loop before the last": {"left_out": 1}},
+        "given the same factors and values in both": {
+            "another factor in loop 1": {"changed": "A1"},
+            "another write in loop 1": {"changed": "w1"},
+        },
+    },
 )
-def same_recurrence(*, fast: bool, left_out: int = 0) -> Finding:
+def same_recurrence(*, fast: bool, left_out: int = 0, changed: str | None = None) -> Finding:
     """Token by token the state passes all T factors in turn; accumulate's last loop composes them.
 
     Both start from the same state, so equal maps a token give equal states at every token. The
@@ -117,8 +151,10 @@ def same_recurrence(*, fast: bool, left_out: int = 0) -> Finding:
     """
     S, P, W, A, w = (Symbol(name, commutative=False) for name in "SPWAw")
     step_holds = expand(A * (P * S + W) + w - (A * P * S + (A * W + w))) == 0
+    own = {Symbol(changed, commutative=False): Symbol("B", commutative=False)} if changed else {}
     equal = all(
-        expand(in_turn(loops) - closed(loops - left_out)) == 0 for loops in range(1 + left_out, 6)
+        expand(in_turn(loops).subs(own) - closed(loops - left_out)) == 0
+        for loops in range(1 + left_out, 6)
     )
     return Finding(bool(step_holds and equal))
 
@@ -127,16 +163,22 @@ def same_recurrence(*, fast: bool, left_out: int = 0) -> Finding:
     "L4",
     "before the last loop they differ",
     statement="Given the same factors, token_carry and accumulate agree at every loop.",
-    conditions="Corrected: at the last loop only; at T = 1 or L = 1 there is no other difference.",
+    correction="Corrected: at the last loop only; at T = 1 or L = 1 there is no other difference.",
     scope="q = k = 1, beta = 1/2, the same inputs 0 or 1 in every loop, T <= 2, L <= 2",
     source="derivation",
     evidence="exact",
     expected="refuted_as_stated",
-    mutants={"the last loop": {"last": True}, "one token": {"length": 1}},
+    hypotheses={
+        "at the last loop": {"the last loop": {"last": True}},
+        "T = 1": {"one loop": {"most_loops": 1}},
+        "L = 1": {"one token": {"length": 1}},
+    },
 )
-def earlier_loops_differ(*, fast: bool, last: bool = False, length: int = 2) -> Finding:
+def earlier_loops_differ(
+    *, fast: bool, last: bool = False, most_loops: int = 2, length: int = 2
+) -> Finding:
     """Search loops, lengths and 0/1 inputs for the first difference."""
-    for loops, tokens in itertools.product((1, 2), range(1, length + 1)):
+    for loops, tokens in itertools.product(range(1, most_loops + 1), range(1, length + 1)):
         frozen = scalar_frozen(loops, tokens)
         for inputs in itertools.product((0, 1), repeat=tokens):
             rows = scalars(inputs)

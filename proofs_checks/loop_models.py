@@ -1,7 +1,7 @@
 """L2 and L5 on the project's own model: the product in its residual stream, and its caches."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +12,8 @@ from lt2theory.models.block import AnyMixer, Block, Mix
 from lt2theory.ops.factors import Factors
 from proofs_checks.claim import Claim, Finding, claim
 
+Key = Literal["both", "layer", "loop"]
+"""What the caches that are to be shared are keyed by."""
 _TOLERANCE = 1e-9
 """Far above float64's rounding of these short sums, far below what a wrong state changes."""
 
@@ -20,26 +22,30 @@ _TOLERANCE = 1e-9
     "L2",
     "a model's residual stream",
     statement=(
-        "LoopedModel under accumulate has the residual stream of a model whose loop tau applies, "
+        "LoopedModel has the residual stream of a model whose loop tau applies, "
         "at every token, the dense product of the transitions of loops 1..tau to one state; and "
         "no position's derivative with respect to a later token is other than exactly zero."
     ),
-    conditions="later loops stand on the left; loop_state = accumulate",
-    scope="DeltaNet, GDN and KDA at random weights, N = 2, T = 3, L = 6 (fast: GDN)",
+    scope="DeltaNet, GDN and KDA at random weights and loop gates, N = 2, T = 3, L = 6 (fast: GDN)",
     source="derivation; DeltaProduct, arXiv 2502.10297",
     evidence="float64",
-    mutants={
-        "rescan": {"loop_state": "rescan"},
-        "later loops on the right": {"later_on_the_left": False},
+    hypotheses={
+        "loop_state = accumulate": {"rescan": {"loop_state": "rescan"}},
+        "later loops stand on the left": {"later loops on the right": {"later_on_the_left": False}},
     },
+    where="any loop gates rho",
 )
 def model_is_the_product(
-    *, fast: bool, loop_state: str = "accumulate", later_on_the_left: bool = True
+    *,
+    fast: bool,
+    loop_state: Literal["accumulate", "rescan"] = "accumulate",
+    later_on_the_left: bool = True,
 ) -> Finding:
     """Drive the model's blocks with dense products, and compare with the model."""
     worst = 0.0
     for pattern in ("gdn",) if fast else ("deltanet", "gdn", "kda"):
         model = _model(pattern, num_loops=3, loop_state=loop_state)
+        torch.nn.init.normal_(model.loop_gate, generator=torch.Generator().manual_seed(3))
         h = model.embed(_tokens(6)).detach().requires_grad_()
         out = model.run_embedded(h)
         (future,) = torch.autograd.grad(out[:, 2].sum(), h)
@@ -54,7 +60,6 @@ def model_is_the_product(
     "L5",
     "streaming equals the parallel form",
     statement="Fed token by token, LoopedModel gives the logits of the parallel form.",
-    conditions="every cache (state, short convolution, keys and values) keyed by (layer, loop)",
     scope=(
         "all six mixers, rescan and accumulate, N = 2, T = 2, L = 8, at random weights "
         "(fast: GDN and window, L = 4)"
@@ -62,12 +67,13 @@ def model_is_the_product(
     source="derivation; LT2's public code keeps one cache a layer",
     evidence="float64",
     expected="holds_with_conditions",
-    mutants={
-        "keyed by layer alone": {"key": "layer"},
-        "keyed by loop alone": {"key": "loop"},
+    hypotheses={
+        "every cache keyed by its layer": {"keyed by loop alone": {"key": "loop"}},
+        "and by its loop": {"keyed by layer alone": {"key": "layer"}},
     },
+    where="caches: the state, the history of a short convolution, keys and values",
 )
-def streaming_is_parallel(*, fast: bool, key: str = "both") -> Finding:
+def streaming_is_parallel(*, fast: bool, key: Key = "both") -> Finding:
     """Every mixer under every semantics that it has."""
     worst = 0.0
     for pattern, loop_state in _arms(fast):
@@ -81,25 +87,36 @@ def streaming_is_parallel(*, fast: bool, key: str = "both") -> Finding:
     "each kind of cache needs its own key",
     statement=(
         "Sharing only the matrix state, only the convolution history, or only the keys and values "
-        "between the loops (or the layers) changes the logits."
+        "between the loops changes the logits, and so does sharing it between the layers."
     ),
-    conditions="a convolution of at least 2 taps, a window of at least 2 tokens, T (or N) >= 2",
     scope=(
         "GDN under rescan and accumulate, window and full attention, N = 2, T = 2, L = 8, at "
         "random weights (fast: rescan, window, L = 4)"
     ),
     source="derivation; LT2's public code keeps one cache a layer",
     evidence="float64",
-    mutants={
-        "nothing is shared": {"key": "both"},
-        "a convolution of one tap": {"conv_width": 1},
-        "a window of one token": {"window": 1},
-        "one loop": {"num_loops": 1},
+    hypotheses={
+        "a convolution of at least 2 taps": {"one tap": {"conv_width": 1}},
+        "a window of at least 2 tokens": {"a window of one token": {"window": 1}},
+        "T >= 2 (for the loops)": {"one loop": {"num_loops": 1}},
+        "N >= 2 (for the layers)": {"one layer": {"num_layers": 1}},
+        "weights in general position": {"output projections of zero": {"general": False}},
     },
+    mutants={"nothing is shared": {"keys": ("both",)}},
 )
-def every_kind_counts(*, fast: bool, key: str = "", **sizes: int) -> Finding:
+def every_kind_counts(
+    *,
+    fast: bool,
+    keys: tuple[Key, ...] = ("layer", "loop"),
+    conv_width: int = 4,
+    window: int = 3,
+    num_loops: int = 2,
+    num_layers: int = 2,
+    general: bool = True,
+) -> Finding:
     """Share one kind of cache at a time and keep the others apart."""
-    sizes = {"num_loops": 2, **sizes}
+    sizes = {"num_loops": num_loops, "num_layers": num_layers}
+    sizes |= {"conv_width": conv_width, "window": window}
     least = float("inf")
     arms: list[tuple[str, str, tuple[str, ...]]] = [("gdn", "rescan", ("state",))]
     arms += [("gdn", "rescan", ("conv",))]
@@ -109,7 +126,10 @@ def every_kind_counts(*, fast: bool, key: str = "", **sizes: int) -> Finding:
         arms += [("full", "rescan", ("keys", "values"))]
     for pattern, loop_state, names in arms:
         model = _model(pattern, loop_state=loop_state, **sizes)
-        for shared in (key,) if key else ("layer", "loop"):
+        for name, weight in model.named_parameters():
+            if name.endswith("o_proj.weight") and not general:
+                torch.nn.init.zeros_(weight)
+        for shared in keys:
             least = min(least, _streaming_error(model, shared, names, 4 if fast else 8))
             if least <= 1e-6:
                 said = f"{pattern}, {loop_state}: {names[0]} shared by {shared}"
@@ -147,7 +167,7 @@ class _SharingCache(LoopCache):
         return self.slots
 
 
-def _streaming_error(model: LoopedModel, key: str, names: tuple[str, ...], length: int) -> float:
+def _streaming_error(model: LoopedModel, key: Key, names: tuple[str, ...], length: int) -> float:
     """Largest difference of logits, with caches keyed by `both`, by `layer` or by `loop` alone."""
     tokens = _tokens(length)
     plain = model.new_cache(1)
@@ -183,7 +203,7 @@ def _tokens(length: int) -> Tensor:
 
 
 def _by_products(model: LoopedModel, h: Tensor, later_on_the_left: bool) -> Tensor:
-    """Run the model's blocks with dense products of all factors so far; loop gates are zero."""
+    """Run the model's blocks and loop gates with dense products of all factors so far."""
     stream = Stream(torch.arange(h.shape[1]).expand(h.shape[:2]))
     earlier: dict[int, list[Factors]] = {}
 
@@ -196,10 +216,12 @@ def _by_products(model: LoopedModel, h: Tensor, later_on_the_left: bool) -> Tens
         return mix
 
     with torch.no_grad():
-        for _ in range(model.config.num_loops):
+        for loop in range(model.config.num_loops):
+            start = h
             for layer, block in enumerate(model.blocks):
                 assert isinstance(block, Block), "the model is made of blocks"
                 h = block(h, mix_at(layer))
+            h = h + model.loop_gate[loop] * start
     return h
 
 

@@ -64,6 +64,7 @@ def run(
     values: Sequence[fmpq_mat],
     *,
     given: Sequence[Sequence[fmpq_mat]] | None = None,
+    start: fmpq_mat | None = None,
     num_layers: int = 1,
     residual: bool = False,
     token_by_token: bool = False,
@@ -75,6 +76,7 @@ def run(
         frozen: Steps of every place at every token.
         values: One row a token for the first place; every later one reads the one before it.
         given: Rows of every place at every token instead, whatever the outputs are.
+        start: Every state before the first token; empty by default.
         num_layers: Layers N a loop.
         residual: Whether a place adds its input to its output.
         token_by_token: Take each token through all places before the next one, as streaming does.
@@ -86,7 +88,7 @@ def run(
     num_places, length = len(frozen), len(frozen[0])
     empty = fmpq_mat(frozen[0][0].write.nrows(), values[0].ncols())
     shared = semantics in ("token_carry", "sequence_carry")
-    states = dict.fromkeys(range(num_places), empty)
+    states = dict.fromkeys(range(num_places), empty if start is None else start)
     outputs: list[list[fmpq_mat]] = [[empty] * length for _ in frozen]
     inputs: list[list[fmpq_mat]] = [[empty] * length for _ in frozen]
     steps = 0

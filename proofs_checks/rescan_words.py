@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -24,28 +25,38 @@ _BEGIN = -1
     "L6",
     "one reflection a token in each loop is enough for D_n",
     statement=(
-        "Let loop 1 keep a parity c that every rotation token flips, and let F be a fixed "
-        "reflection. Then F^{c_t} g_t F^{c_{t-1}} is one reflection, and loop 2, which applies it, "
-        "holds F^{c_t} g_t ... g_1: the product, for every word, length and n (and S_3 = D_3)."
+        "Let loop 1 keep a parity c that some tokens flip, and let F be fixed. Then "
+        "F^{c_t} g_t F^{c_{t-1}} is one reflection, and loop 2, which applies it, holds "
+        "F^{c_t} g_t ... g_1: the product, for every word, length and n (and S_3 = D_3)."
     ),
-    conditions="the parity flips exactly at the rotations; it stands on the sides as written",
     scope="all",
     source=_SOURCE,
     evidence="symbolic",
-    mutants={
-        "no parity": {"flips_at": "nothing"},
-        "flipped at the reflections": {"flips_at": "reflections"},
-        "the parities swapped": {"swapped": True},
+    hypotheses={
+        "the parity flips exactly at the rotations": {
+            "no parity": {"flips_at": "nothing"},
+            "flipped at the reflections": {"flips_at": "reflections"},
+        },
+        "F is a reflection": {"F is a quarter turn": {"reflection": False}},
     },
+    where="e is a rotation",
+    mutants={"the parities swapped": {"swapped": True}},
 )
-def dihedral(*, fast: bool, flips_at: str = "rotations", swapped: bool = False) -> Finding:
+def dihedral(
+    *,
+    fast: bool,
+    flips_at: Literal["rotations", "nothing", "reflections"] = "rotations",
+    reflection: bool = True,
+    swapped: bool = False,
+) -> Finding:
     """Rotations and reflections by any angle, both parities, and the induction over the word."""
     t = Symbol("t", real=True)
-    F = Matrix([[1, 0], [0, -1]])
+    mirror = Matrix([[1, 0], [0, -1]])
+    F = mirror if reflection else Matrix([[0, -1], [1, 0]])
     rotation = Matrix([[cos(t), -sin(t)], [sin(t), cos(t)]])
     P = Matrix(2, 2, symbols("p:4"))
     for c, kind in itertools.product((0, 1), ("rotations", "reflections")):
-        g = rotation if kind == "rotations" else rotation * F
+        g = rotation if kind == "rotations" else rotation * mirror
         after = c ^ int(kind == flips_at)
         left, right = (c, after) if swapped else (after, c)
         factor = F**left * g * F**right
@@ -77,13 +88,9 @@ class _Solution:
     "L6",
     "rescan solves S_3 and D_4, exactly",
     statement=(
-        "With T = 2, N = H = d_v = 1, both states zero at the start, each token applying one "
-        "reflection in each loop, and one shared token-wise function of (token, loop 1's output) "
-        "for keys, betas, values and queries, rescan gives every prefix product."
-    ),
-    conditions=(
-        "a first token that writes; beta |k|^2 = 2 reached exactly; two loops; the parity flips "
-        "exactly at the even elements"
+        "With N = H = d_v = 1, both states zero at the start, each token applying one reflection "
+        "in each loop, and one shared token-wise function of (token, loop 1's output) for keys, "
+        "betas, values and queries, rescan gives every prefix product."
     ),
     scope=(
         "S_3 (d_k = 3) and D_4 (d_k = 2) through linear_recurrence in integers, which float64 "
@@ -92,13 +99,15 @@ class _Solution:
     source=_SOURCE,
     evidence="exact",
     expected="holds_with_conditions",
-    mutants={
-        "one loop": {"loops": 1},
-        "no first token": {"begins": False},
-        "flipped at the odd elements": {"flips_at": -1},
-        "beta short of two": {"strength": 1.75},
-        "the parities swapped": {"swapped": True},
+    hypotheses={
+        "T = 2": {"one loop": {"loops": 1}},
+        "a first token that writes": {"no first token": {"begins": False}},
+        "beta |k|^2 = 2 reached exactly": {"beta short of two": {"strength": 1.75}},
+        "the parity flips exactly at the even elements": {
+            "flipped at the odd elements": {"flips_at": -1}
+        },
     },
+    mutants={"the parities swapped": {"swapped": True}},
 )
 def integer_solutions(
     *,
