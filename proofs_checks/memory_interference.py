@@ -92,8 +92,9 @@ def interference(
                 energy += (noise.transpose() * noise)[0, 0] / len(drawn)
                 others = [v for _, v in written[0 if own else 1 :]]
                 told += sum(((v.transpose() * v)[0, 0] for v in others), fmpq(0)) / width
-            if mean != column((0, 0)) or energy != told / len(drawn):
-                said = f"{count} keys of {points}: bias {mean}, energy {energy}, told {told / len(drawn)}"
+            told /= len(drawn)
+            if mean != column((0, 0)) or energy != told:
+                said = f"{count} keys of {points}: bias {mean}, energy {energy}, told {told}"
                 return Finding(False, counterexample=said.replace("\n", " "))
     return Finding(True, scope="n <= 3 keys from the three designs" if fast else None)
 

@@ -26,19 +26,19 @@ Fraction = int | tuple[int, int]
     "M2",
     "the delta rule keeps orthonormal pairs",
     statement=(
-        "With beta = 1 and no decay, n <= d_k orthonormal pairs are recalled exactly: "
-        "S_n^T k_j = v_j for every j <= n."
+        "The delta rule recalls n <= d_k orthonormal pairs exactly: S_n^T k_j = v_j for every "
+        "j <= n."
     ),
-    conditions="keys orthonormal, beta = 1, no decay; any S_0",
     scope="all",
     source="derivation",
     evidence="symbolic",
-    mutants={
-        "keys not orthogonal": {"overlap": 1},
-        "keys of squared length 2": {"squared_length": 2},
-        "beta = 1/2": {"beta": Rational(1, 2)},
-        "a decay": {"decay": Rational(1, 2)},
+    hypotheses={
+        "keys orthogonal": {"keys not orthogonal": {"overlap": 1}},
+        "of length one": {"keys of squared length 2": {"squared_length": 2}},
+        "beta = 1": {"beta = 1/2": {"beta": Rational(1, 2)}},
+        "no decay": {"a decay": {"decay": Rational(1, 2)}},
     },
+    where="any S_0",
 )
 def orthonormal_pairs(
     *,
@@ -66,31 +66,41 @@ def orthonormal_pairs(
     "M2",
     "the op keeps orthonormal pairs, and no more than d_k",
     statement="The op recalls n <= d_k orthonormal pairs exactly, from any state, and not d_k + 1.",
-    conditions="beta = 1, no decay",
     scope=(
         "Hadamard keys of d_k = 4 and 16 and whole-numbered states and values, where float64 "
         "rounds nothing; every n <= d_k, and any unit key on top"
     ),
     source="lt2theory.ops.linear_recurrence",
     evidence="exact",
-    mutants={
-        "one pair too many": {"more": 1},
-        "beta = 1/2": {"beta": 0.5},
-        "a decay": {"log_decay": -1.0},
+    hypotheses={
+        "keys orthogonal": {"another unit key first": {"orthogonal": False}},
+        "of length one": {"keys of length 2": {"size": 2.0}},
+        "n <= d_k": {"one pair too many": {"more": 1}},
+        "beta = 1": {"beta = 1/2": {"beta": 0.5}},
+        "no decay": {"a decay": {"log_decay": -1.0}},
     },
+    where="from any state",
 )
 def op_recalls(
-    *, fast: bool, more: int = 0, beta: float = 1.0, log_decay: float | None = None
+    *,
+    fast: bool,
+    orthogonal: bool = True,
+    size: float = 1.0,
+    more: int = 0,
+    beta: float = 1.0,
+    log_decay: float | None = None,
 ) -> Finding:
     """Keys H / sqrt(d) are dyadic; one more key than d_k depends on the others."""
     for width in (4, 16):
         hadamard = torch.ones(1, 1, dtype=torch.float64)
         while len(hadamard) < width:
             hadamard = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]]).double(), hadamard)
-        keys = torch.cat([hadamard / width**0.5, torch.eye(width).double()[:1]])[None, :, None]
+        each, another = hadamard / width**0.5, torch.eye(width).double()[:1]
+        ordered = [each, another] if orthogonal else [another, each]
+        keys = size * torch.cat(ordered)[None, :, None]
         values = torch.arange((width + 1) * 3).double().remainder(7).view(1, -1, 1, 3) - 3
         state = torch.arange(width * 3).double().remainder(5).view(1, 1, width, 3) - 2
-        for count in range(1, width + 1 + more):
+        for count in range(1, width + 2):
             ones = torch.ones(1, count, 1, dtype=torch.float64)
             k, v = keys[:, :count], values[:, :count]
             _, after = linear_recurrence(
@@ -103,7 +113,8 @@ def op_recalls(
                 backend="reference",
                 return_state=True,
             )
-            if not torch.equal(torch.einsum("bhkv,bthk->bthv", after, k), v):
+            recalled = torch.equal(torch.einsum("bhkv,bthk->bthv", after, k), v)
+            if recalled != (count <= width + more):
                 return Finding(False, counterexample=f"d_k = {width}, {count} pairs")
     return Finding(True)
 
@@ -112,22 +123,20 @@ def op_recalls(
     "M3",
     "the newest pair is read back",
     statement="S_t^T k_t = v_t for every previous state and value if and only if beta |k_t|^2 = 1.",
-    conditions=(
-        "write strength beta; no gate, a scalar gate, or any diagonal gate that acts before the "
-        "erasure"
-    ),
     scope="all",
     source="derivation",
     evidence="symbolic",
     expected="holds_with_conditions",
-    mutants={
-        "erase first with a diagonal gate": {"order": "erase_first"},
-        "beta |k|^2 = 2": {"product": 2},
-        "a write strength of its own": {"write": 1},
+    hypotheses={
+        "the write strength is beta": {"a write strength of its own": {"write": 1}},
+        "a gate that is not scalar acts before the erasure": {
+            "erase first with a diagonal gate": {"order": "erase_first"}
+        },
     },
+    mutants={"beta |k|^2 = 2": {"product": 2}},
 )
 def newest_pair(
-    *, fast: bool, order: str = "decay_first", product: int = 1, write: int | None = None
+    *, fast: bool, write: int | None = None, order: str = "decay_first", product: int = 1
 ) -> Finding:
     """`k^T S_t = (1 - beta |k|^2) k^T D S + w |k|^2 v^T`, in letters; a scalar gate commutes."""
     S, D, k, kt, vt = (Symbol(name, commutative=False) for name in ("S", "D", "k", "kt", "vt"))
@@ -153,7 +162,7 @@ _GATES: tuple[Fraction, Fraction] = ((1, 2), 1)
     "M3",
     "erase first with a diagonal gate",
     statement="S_t^T k_t = v_t whenever beta |k_t|^2 = 1, whatever the gate and the factor order.",
-    conditions=(
+    correction=(
         "erase first needs the gate to be constant on the support of k_t (k_t^T D = c k_t^T); "
         "decay first needs nothing"
     ),
@@ -164,9 +173,13 @@ _GATES: tuple[Fraction, Fraction] = ((1, 2), 1)
     source="derivation; LT2's Eq. 4 is erase first",
     evidence="exact",
     expected="refuted_as_stated",
+    hypotheses={
+        "decay first": {"decay first": {"order": "decay_first"}},
+        "a gate that is constant on the support of k_t": {
+            "a scalar gate": {"gate": ((1, 2), (1, 2))}
+        },
+    },
     mutants={
-        "decay first": {"order": "decay_first"},
-        "a scalar gate": {"gate": ((1, 2), (1, 2))},
         "said to break for every diagonal gate that is not scalar": {"on_support": False},
     },
 )

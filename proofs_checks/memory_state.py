@@ -25,17 +25,15 @@ from proofs_checks.exact import (
     "M5",
     "rank of the state",
     statement="rank(S_t) <= min(F t, d_k, d_v) with F writes a token.",
-    conditions="S_0 = 0; any keys, values, erasures and gates",
     scope=(
         "600 random rational runs with d_k, d_v <= 4, F <= 3, t <= 4, both factor orders with "
         "diagonal gates; whole-numbered runs by the op; generic runs attain the bound"
     ),
     source="derivation: every write adds one column; lt2theory.ops.linear_recurrence",
     evidence="exact",
-    mutants={
-        "a state to start from": {"empty_start": False},
-        "one write a token": {"writes": 1},
-    },
+    hypotheses={"S_0 = 0": {"a state to start from": {"empty_start": False}}},
+    where="any keys, values, erasures and gates",
+    mutants={"one write a token": {"writes": 1}},
 )
 def state_rank(*, fast: bool, empty_start: bool = True, writes: int | None = None) -> Finding:
     """Rank after every token, of the recursion in fractions and of the op's state."""
@@ -85,7 +83,7 @@ _BELOW_TWO: tuple[Number, ...] = ((1, 2), 1, (3, 2))
     "M6",
     "factors that do not expand do not bound the state",
     statement="Since |A| <= 1 for every factor (S1), the state of the delta rule stays bounded.",
-    conditions=(
+    correction=(
         "|S_t| <= |S_0| + sum beta |k||v| is all that S1 gives. At beta = 2 one key is enough to "
         "reach it; with beta < 2 one key is not (|S| <= beta/(1 - |1 - beta|) |v|), but keys with "
         "k^T S = 0 are, at beta = 1 and d_k = 2 already, since then A S = S. The bounded mean "
@@ -98,9 +96,9 @@ _BELOW_TWO: tuple[Number, ...] = ((1, 2), 1, (3, 2))
     source="derivation",
     evidence="exact",
     expected="refuted_as_stated",
-    mutants={
-        "beta = 3/2": {"greatest": (3, 2)},
-        "keys along the state": {"avoids": False},
+    hypotheses={
+        "one key and beta < 2": {"beta = 3/2": {"greatest": (3, 2)}},
+        "keys that see the state": {"keys along the state": {"avoids": False}},
     },
 )
 def unbounded(*, fast: bool, greatest: Number = 2, avoids: bool = True) -> Finding:
