@@ -36,29 +36,28 @@ from proofs_checks.loop_states import (
     expected="holds_with_conditions",
     hypotheses={
         "one state a (layer, loop)": {
-            "one state a layer": {"shared": True},
-            "one state a layer, accumulate": {"shared": True, "semantics": ("accumulate",)},
+            "one state a layer": {"shared": "rescan"},
+            "one state a layer, accumulate": {"shared": "accumulate"},
         },
-        "every loop starts from an empty state": {
-            "sequence_carry": {"semantics": ("sequence_carry",)}
-        },
+        "every loop starts from an empty state": {"sequence_carry": {"carried": True}},
     },
     where="rescan and accumulate; token_carry takes its tokens in this order by definition",
 )
 def exact_streaming(
     *,
     fast: bool,
-    shared: bool = False,
-    semantics: tuple[Semantics, ...] = ("rescan", "accumulate"),
+    shared: Literal["none", "rescan", "accumulate"] = "none",
+    carried: bool = False,
 ) -> Finding:
     """The two schedules of the reference; one state a layer is streamed as token_carry."""
     rng = random.Random(7)
+    semantics: tuple[Semantics, ...] = ("sequence_carry",) if carried else ("rescan", "accumulate")
     for width, layers, loops in itertools.product((1, 2), (1, 2), (2, 3)):
         frozen = random_frozen(rng, layers * loops, 5, width)
         rows = [matrix([[rng.randint(-3, 3)]]) for _ in range(5)]
         for name in semantics:
             streamed = run(
-                "token_carry" if shared else name,
+                "token_carry" if shared == name else name,
                 frozen,
                 rows,
                 num_layers=layers,
