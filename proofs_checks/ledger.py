@@ -64,6 +64,7 @@ GROUPS = (
     "memory_decay",
     "memory_state",
     "memory_growth",
+    "memory_growth_runs",
     "output_gate",
     "recall_floors",
 )
