@@ -1,6 +1,7 @@
 """G1 and G2: when a softmax head is silent, and the output gate that starts half open."""
 
 import itertools
+import math
 
 import torch
 from sympy import (
@@ -15,6 +16,7 @@ from sympy import (
     simplify,
     solve,
     symbols,
+    sympify,
 )
 
 from lt2theory.mixers.softmax import SoftmaxAttention
@@ -30,17 +32,21 @@ _GRID = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1)]
     "G1",
     "outputs lie in the convex hull of the values",
     statement="A softmax head's output is sum p_i v_i with p_i > 0 and sum p_i = 1.",
-    conditions="finite scores, in exact arithmetic (rounding may make a p_i zero)",
     scope="all",
     source="derivation; LT2, section 3.4 for the sink",
     evidence="symbolic",
+    hypotheses={
+        "finite scores": {"a score of minus infinity": {"score": -oo}},
+        "exact arithmetic": {"a score of -800, rounded to float64": {"score": -800.0}},
+    },
     mutants={
         "one more term below the line": {"extra": 1},
-        "a score of minus infinity": {"finite": False},
         "signed weights": {"sign": -1},
     },
 )
-def convex_hull(*, fast: bool, extra: int = 0, finite: bool = True, sign: int = 1) -> Finding:
+def convex_hull(
+    *, fast: bool, score: Expr | float | None = None, extra: int = 0, sign: int = 1
+) -> Finding:
     """Induction on the keys seen, the way an online softmax goes.
 
     With Z the sum of the n exponentials so far, the output after one more key is
@@ -49,10 +55,12 @@ def convex_hull(*, fast: bool, extra: int = 0, finite: bool = True, sign: int = 
     """
     Z, o, v = symbols("Z o v", positive=True)
     s = Symbol("s", real=True)
-    added = sign * exp(s) if finite else exp(-oo)
-    output = (Z * o + added * v) / (Z + exp(s) * sign + extra)
-    old, new = (simplify(diff(output, x)) for x in (o, v))
-    inside = bool(old.is_positive and new.is_positive and simplify(old + new - 1) == 0)
+    # A number in float64 is what its exponential is there: that of -800 is 0.
+    new = exp(s) if score is None else math.exp(score)
+    added = sign * new
+    output = (Z * o + added * v) / (Z + added + extra)
+    past, own = (simplify(diff(output, x)) for x in (o, v))
+    inside = bool(past.is_positive and own.is_positive and simplify(past + own - 1) == 0)
     begins = simplify(output.subs(Z, 0) - v) == 0
     return Finding(bool(inside and begins))
 
@@ -60,29 +68,33 @@ def convex_hull(*, fast: bool, extra: int = 0, finite: bool = True, sign: int = 
 @claim(
     "G1",
     "silent if and only if 0 is inside the hull",
-    statement="A head can be silent only if 0 lies in the convex hull of the values that it sees.",
-    conditions=(
-        "exactly silent at finite scores: if and only if 0 lies in the relative interior of the "
-        "hull (cancelling values); at its edge, as with a sink v = 0 beside others on one side, "
-        "the output only tends to 0 as the sink's score grows"
+    statement=(
+        "A head can be silent only if 0 lies in the convex hull of the values that it sees; and "
+        "exactly silent if and only if 0 lies in the relative interior (cancelling values)."
     ),
     scope="all 729 triples of values in {-1, 0, 1}^2; the op in float64 on the silent ones",
     source="derivation; Stiemke's lemma for the alternative",
     evidence="exact",
     expected="holds_with_conditions",
-    mutants={
-        "a sink at the edge said to be enough": {"closed": True},
-        "weights of any sign": {"least": -3},
+    hypotheses={
+        "for exactly silent, finite scores": {
+            "scores of minus infinity, so that a sink at the edge is enough": {"finite": False}
+        },
     },
+    where=(
+        "at the edge of the hull, as with a sink v = 0 beside others on one side, the output only "
+        "tends to 0 as the sink's score grows"
+    ),
+    mutants={"weights of any sign": {"least": -3}},
 )
-def silent(*, fast: bool, closed: bool = False, least: int = 1) -> Finding:
+def silent(*, fast: bool, finite: bool = True, least: int = 1) -> Finding:
     """Of each triple exactly one is true, each shown by a witness in whole numbers.
 
     Positive weights cancel the values; or some direction u has u.v >= 0 for all and > 0 for one,
     so that u.o > 0 for any positive weights. Weights up to 4 and directions up to 2 suffice here.
     """
     directions = list(itertools.product(range(-2, 3), repeat=2))
-    choices = list(itertools.product(range(0 if closed else least, 5), repeat=3))
+    choices = list(itertools.product(range(least if finite else 0, 5), repeat=3))
     for values in itertools.product(_GRID, repeat=3):
         cancels = next((p for p in choices if any(p) and _mix(p, values) == (0, 0)), None)
         separates = any(_one_sided([u[0] * x + u[1] * y for x, y in values]) for u in directions)
@@ -122,10 +134,15 @@ def _norm(values: tuple[tuple[int, int], ...], weights: tuple[int, ...]) -> floa
         "With g = sigmoid(x W_g) every channel keeps its sign, is smaller than without the gate, "
         "and tends to 0 as its gate's logit falls, whatever the values."
     ),
-    conditions="finite logits, one a head and channel; the channels may be scaled differently",
     scope="all",
     source="LT2, section 3.4",
     evidence="symbolic",
+    hypotheses={
+        "finite logits": {"a logit of minus infinity": {"at": -oo}, "of infinity": {"at": oo}},
+        "exact arithmetic": {"a logit of 40, rounded to float64": {"at": 40.0}},
+        "for smaller, a channel that is not 0": {"a channel that may be 0": {"nonzero": False}},
+    },
+    where="one logit a head and channel, so that the channels may be scaled differently",
     mutants={
         "a gate that is not squashed": {"squashed": False},
         "a gate in (0, 2)": {"greatest": 2},
@@ -133,14 +150,28 @@ def _norm(values: tuple[tuple[int, int], ...], weights: tuple[int, ...]) -> floa
     },
 )
 def gate_shrinks(
-    *, fast: bool, squashed: bool = True, greatest: int = 1, least: Expr | int = 0
+    *,
+    fast: bool,
+    at: Expr | float | None = None,
+    nonzero: bool = True,
+    squashed: bool = True,
+    greatest: int = 1,
+    least: Expr | int = 0,
 ) -> Finding:
-    """`0 < g < 1`, `g -> 0`: the sign of g o is that of o, and |g o| < |o| where o is not 0."""
-    logit, o = Symbol("x", real=True), Symbol("o", positive=True)
+    """`0 < g < 1`, `g -> 0`: the sign of g o is that of o, and |g o| < |o| where o is not 0.
+
+    A negative channel is the mirror image of a positive one.
+    """
+    logit, o = Symbol("x", real=True), Symbol("o", positive=nonzero or None, nonnegative=True)
     gate = greatest / (1 + exp(-logit)) + least if squashed else logit
-    keeps = (gate * o).is_positive
     # 1 - sigmoid(x) = sigmoid(-x), which is positive.
-    shrinks = simplify((1 - gate) - 1 / (1 + exp(logit))) == 0
+    rest = 1 / (1 + exp(logit))
+    complete = simplify(1 - gate - rest) == 0
+    if at is not None:
+        gate = sympify(1 / (1 + math.exp(-at)))
+        rest = 1 - gate
+    keeps = gate.is_positive
+    shrinks = complete and (rest * o).is_positive
     shuts = limit(gate * o, logit, -oo) == 0
     return Finding(bool(keeps and shrinks and shuts))
 
@@ -149,21 +180,20 @@ def gate_shrinks(
     "G2",
     "the gate starts at exactly one half",
     statement="Every softmax layer's output gate is exactly 1/2 in a new model, for any input.",
-    conditions="output_gate is on; finite inputs; W_g starts at zero",
     scope=(
         "full, window and their hybrids with gdn; bfloat16, float32, float64; random inputs; bit "
         "for bit, where halving is exact"
     ),
     source="LT2, section 3.4; lt2theory.mixers.softmax",
     evidence="exact",
-    mutants={
-        "W_g drawn like the projections": {"deviation": 0.02},
-        "an infinite input": {"entry": float("inf")},
-        "no gate": {"gated": False},
+    hypotheses={
+        "output_gate is on": {"no gate": {"gated": False}},
+        "finite inputs": {"an infinite input": {"entry": float("inf")}},
+        "W_g starts at zero": {"W_g drawn like the projections": {"deviation": 0.02}},
     },
 )
 def starts_half_open(
-    *, fast: bool, deviation: float = 0.0, entry: float | None = None, gated: bool = True
+    *, fast: bool, gated: bool = True, entry: float | None = None, deviation: float = 0.0
 ) -> Finding:
     """The mixer's output against its projection of half of what the op read out."""
     generator = torch.Generator().manual_seed(2)

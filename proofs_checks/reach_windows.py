@@ -155,7 +155,7 @@ def convolution_hops(
         "where queries are convolved, keys and values are not": {
             "keys are convolved too": {"queries_alone": False}
         },
-        "one layer is linear or full (for the whole past)": {
+        "for the whole past, one layer that is linear or full": {
             "a window instead": {"unbounded_layer": False}
         },
     },
