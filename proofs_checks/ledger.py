@@ -67,6 +67,7 @@ GROUPS = (
     "memory_growth_runs",
     "output_gate",
     "recall_floors",
+    "recall_pass_mark",
 )
 """Modules of the ledger; each holds a tuple `CLAIMS`."""
 

@@ -20,10 +20,11 @@ LEVEL = 1e-3
 Item = TypeVar("Item")
 Key = tuple[Number, Number]
 _BETAS: tuple[Number, ...] = ((1, 2), 1, (3, 2), 2)
-_AXES: tuple[Key, ...] = ((1, 0), (0, 1))
-_TILTED: tuple[Key, ...] = (((3, 5), (4, 5)), ((4, 5), (-3, 5)))
-_LONG: tuple[Key, ...] = ((2, 0), (0, 2))
-_UNEVEN: tuple[Key, ...] = ((1, 0), (1, 0), (0, 1))
+_DESIGNS: dict[str, tuple[tuple[Key, ...], ...]] = {
+    "axes": (((1, 0), (0, 1)), (((3, 5), (4, 5)), ((4, 5), (-3, 5)))),
+    "uneven": (((1, 0), (1, 0), (0, 1)),),
+    "long": (((2, 0), (0, 2)),),
+}
 
 
 @claim(
@@ -41,12 +42,12 @@ _UNEVEN: tuple[Key, ...] = ((1, 0), (1, 0), (0, 1))
     evidence="exact",
     hypotheses={
         "keys independent": {"the same key again": {"same_key": True}},
-        "isotropic": {"anisotropic keys": {"designs": (_UNEVEN,)}},
-        "of length one": {"keys of length 2": {"designs": (_LONG,)}},
+        "isotropic": {"anisotropic keys": {"drawn_from": "uneven"}},
+        "of length one": {"keys of length 2": {"drawn_from": "long"}},
         "values independent of them": {"values that follow the keys": {"follow": True}},
         "and of each other": {"the same value again": {"same_value": True}},
-        "of mean zero": {"values of mean other than zero": {"signs": (1, 1)}},
-        "and unit variance": {"values +-2": {"signs": (2, -2)}},
+        "of mean zero": {"values that are all 1": {"signs": (1, 1)}},
+        "and unit variance": {"values +-2": {"size": 2}},
         "one beta at all tokens": {"half of it at the first": {"first_share": (1, 2)}},
         "no gate": {"a decay": {"decay": (1, 2)}},
         "S_0 = 0": {"a state to start from": {"start": 1}},
@@ -57,10 +58,11 @@ def enumerated(
     *,
     fast: bool,
     same_key: bool = False,
-    designs: tuple[tuple[Key, ...], ...] = (_AXES, _TILTED),
+    drawn_from: Literal["axes", "uneven", "long"] = "axes",
     follow: bool = False,
     same_value: bool = False,
     signs: tuple[int, ...] = (1, -1),
+    size: int = 1,
     first_share: Number = 1,
     decay: Number = 1,
     start: int = 0,
@@ -68,12 +70,12 @@ def enumerated(
 ) -> Finding:
     """Exact means; the age-s recall of the first pair is the mean of v_1 k_1^T S_{s + 1}."""
     longest = 3 if fast else 4
-    for points, beta in itertools.product(designs, _BETAS):
+    for points, beta in itertools.product(_DESIGNS[drawn_from], _BETAS):
         for t in range(1, longest + 1):
             drawn = [
                 (keys, tuple(1 if key == points[0] else -1 for key in keys) if follow else values)
                 for keys in _sequences(points, t, same=same_key)
-                for values in _sequences(signs, t, same=same_value)
+                for values in _sequences(tuple(size * x for x in signs), t, same=same_value)
             ]
             energy = recall = fmpq(0)
             for keys, values in drawn:
@@ -121,9 +123,7 @@ def _told(beta: fmpq, t: int, older: int) -> tuple[fmpq, fmpq]:
         "of length one": {"keys of squared length 2": {"drawn": "long"}},
         "values independent of them": {"channels of the keys as values": {"values": "keys"}},
         "and of each other": {"one value a run": {"values": "same"}},
-        "of mean zero": {
-            "values of mean 0.6, and second moment 1": {"mean": 0.6, "deviation": 0.8}
-        },
+        "of mean zero": {"values of mean 0.6, and second moment 1": {"mean": 0.6}},
         "and unit variance": {"values of variance 4": {"deviation": 2.0}},
         "one beta at all tokens": {"half of it at the last": {"last_share": 0.5}},
         "no gate": {"a decay": {"decay": 0.9}},
@@ -155,7 +155,8 @@ def simulated(
         k = torch.from_numpy(draw_keys(rng, runs, length, width, drawn))
         v = torch.from_numpy(rng.standard_normal((runs, length, 1, values_width)))
         by_name = {"normal": v, "keys": width**0.5 * k[..., :values_width], "same": v[:, :1]}
-        v = (deviation * by_name[values] + mean).expand(-1, length, -1, -1)
+        v = deviation * (1 - mean**2) ** 0.5 * by_name[values] + mean
+        v = v.expand(-1, length, -1, -1)
         erase = torch.full((runs, length, 1), beta, dtype=torch.float64)
         erase[:, -1] *= last_share
         _, state = linear_recurrence(

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -33,9 +34,13 @@ _CROSS: Points = ((1, 0), (-1, 0), (0, 1), (0, -1))
 _TILTED: Points = (
     ((3, 5), (4, 5)), ((-3, 5), (-4, 5)), ((4, 5), (-3, 5)), ((-4, 5), (3, 5)),
 )  # fmt: skip
-_LOPSIDED: Points = ((1, 0), (0, 1))
-_LONG: Points = ((1, 0), (-1, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
-_DOUBLE: Points = ((2, 0), (-2, 0), (0, 2), (0, -2))
+_SOLID: Points = ((1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1))
+_DESIGNS: dict[str, tuple[Points, ...]] = {
+    "good": (_CROSS, _TILTED, _SOLID),
+    "uneven": (((1, 0), (-1, 0), (1, 0), (-1, 0), (0, 1), (0, -1)),),
+    "lopsided": (((1, 0), (0, 1)),),
+    "double": (((2, 0), (-2, 0), (0, 2), (0, -2)),),
+}
 
 
 @claim(
@@ -53,9 +58,9 @@ _DOUBLE: Points = ((2, 0), (-2, 0), (0, 2), (0, -2))
     evidence="exact",
     hypotheses={
         "keys independent": {"the same key for all": {"independent": False}},
-        "isotropic": {"anisotropic keys": {"designs": (_LONG,)}},
-        "of mean zero": {"keys of mean other than zero": {"designs": (_LOPSIDED,)}},
-        "of length one": {"keys of length two": {"designs": (_DOUBLE,)}},
+        "isotropic": {"anisotropic keys": {"keys": "uneven"}},
+        "of mean zero": {"keys of mean other than zero": {"keys": "lopsided"}},
+        "of length one": {"keys of length two": {"keys": "double"}},
         "values independent of them": {"values that are the keys": {"values_are_keys": True}},
         "S_0 = 0": {"a state to start from": {"start": 1}},
     },
@@ -65,23 +70,19 @@ def interference(
     *,
     fast: bool,
     independent: bool = True,
-    designs: tuple[Points, ...] = (
-        _CROSS,
-        _TILTED,
-        ((1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)),
-    ),
+    keys: Literal["good", "uneven", "lopsided", "double"] = "good",
     values_are_keys: bool = False,
     start: int = 0,
     own: bool = False,
 ) -> Finding:
     """Exact means over all assignments of keys, with the pairs written and read one by one."""
     values = [column(v) for v in ((1, 2), (3, -1), (2, 2), (-1, 1))]
-    for points in designs:
-        keys = [column(point) for point in points]
-        width = keys[0].nrows()
+    for points in _DESIGNS[keys]:
+        each_key = [column(point) for point in points]
+        width = each_key[0].nrows()
         for count in (2, 3) if fast or width > 2 else (2, 3, 4):
-            each = [(key,) * count for key in keys]
-            drawn = list(itertools.product(keys, repeat=count)) if independent else each
+            same = [(key,) * count for key in each_key]
+            drawn = list(itertools.product(each_key, repeat=count)) if independent else same
             mean, energy, told = column((0, 0)), fmpq(0), fmpq(0)
             for chosen in drawn:
                 written = _pairs(chosen, chosen if values_are_keys else values)

@@ -36,8 +36,8 @@ _GRID = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1)]
     source="derivation; LT2, section 3.4 for the sink",
     evidence="symbolic",
     hypotheses={
-        "finite scores": {"a score of minus infinity": {"score": -oo}},
-        "exact arithmetic": {"a score of -800, rounded to float64": {"score": -800.0}},
+        "finite scores": {"a score of minus infinity": {"finite": False}},
+        "exact arithmetic": {"a score of -800, rounded to float64": {"rounded": -800.0}},
     },
     mutants={
         "one more term below the line": {"extra": 1},
@@ -45,7 +45,12 @@ _GRID = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1)]
     },
 )
 def convex_hull(
-    *, fast: bool, score: Expr | float | None = None, extra: int = 0, sign: int = 1
+    *,
+    fast: bool,
+    finite: bool = True,
+    rounded: float | None = None,
+    extra: int = 0,
+    sign: int = 1,
 ) -> Finding:
     """Induction on the keys seen, the way an online softmax goes.
 
@@ -55,9 +60,9 @@ def convex_hull(
     """
     Z, o, v = symbols("Z o v", positive=True)
     s = Symbol("s", real=True)
-    # A number in float64 is what its exponential is there: that of -800 is 0.
-    new = exp(s) if score is None else math.exp(score)
-    added = sign * new
+    new = exp(s) if finite else exp(-oo)
+    # In float64 the exponential of -800 is 0.
+    added = sign * (new if rounded is None else math.exp(rounded))
     output = (Z * o + added * v) / (Z + added + extra)
     past, own = (simplify(diff(output, x)) for x in (o, v))
     inside = bool(past.is_positive and own.is_positive and simplify(past + own - 1) == 0)
@@ -139,7 +144,7 @@ def _norm(values: tuple[tuple[int, int], ...], weights: tuple[int, ...]) -> floa
     evidence="symbolic",
     hypotheses={
         "finite logits": {"a logit of minus infinity": {"at": -oo}, "of infinity": {"at": oo}},
-        "exact arithmetic": {"a logit of 40, rounded to float64": {"at": 40.0}},
+        "exact arithmetic": {"a logit of 40, rounded to float64": {"rounded": 40.0}},
         "for smaller, a channel that is not 0": {"a channel that may be 0": {"nonzero": False}},
     },
     where="one logit a head and channel, so that the channels may be scaled differently",
@@ -152,7 +157,8 @@ def _norm(values: tuple[tuple[int, int], ...], weights: tuple[int, ...]) -> floa
 def gate_shrinks(
     *,
     fast: bool,
-    at: Expr | float | None = None,
+    at: Expr | None = None,
+    rounded: float | None = None,
     nonzero: bool = True,
     squashed: bool = True,
     greatest: int = 1,
@@ -167,12 +173,14 @@ def gate_shrinks(
     # 1 - sigmoid(x) = sigmoid(-x), which is positive.
     rest = 1 / (1 + exp(logit))
     complete = simplify(1 - gate - rest) == 0
+    shuts = limit(gate * o, logit, -oo) == 0
     if at is not None:
-        gate = sympify(1 / (1 + math.exp(-at)))
+        gate, rest = 1 / (1 + exp(-at)), 1 / (1 + exp(at))
+    if rounded is not None:
+        gate = sympify(1 / (1 + math.exp(-rounded)))
         rest = 1 - gate
     keeps = gate.is_positive
     shrinks = complete and (rest * o).is_positive
-    shuts = limit(gate * o, logit, -oo) == 0
     return Finding(bool(keeps and shrinks and shuts))
 
 
