@@ -1,6 +1,10 @@
 """What a mixer is built from."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+DecayGrain = Literal["own", "none", "head", "grouped", "channel"]
+"""How finely a data-dependent decay is resolved inside a head; `own` is the mixer's definition."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,15 @@ class MixerOptions:
         output_gate: Gate the output of the softmax family by `sigmoid(x W_g)` (LT2, section 3.4).
         rope_base: Base of the rotary positions of the softmax family; None for no rotation.
         norm_eps: Epsilon of the normalisations.
+        decay_grain: How many decays a head has: its mixer's own number, none, one, `decay_groups`
+            or one a key channel.
+        decay_groups: Decays a head where they are grouped; divides `head_dim`.
+        num_factors: Factors a token of Gated DeltaProduct.
+        block_size: Tokens of a block of NSA.
+        num_blocks: Blocks that a query of NSA selects, its own among them.
+        top_k: Keys that a query of DSA attends to.
+        index_heads: Heads of DSA's indexer.
+        index_dim: Width of a head of DSA's indexer.
     """
 
     width: int
@@ -32,3 +45,11 @@ class MixerOptions:
     output_gate: bool = False
     rope_base: float | None = None
     norm_eps: float = 1e-5
+    decay_grain: DecayGrain = "own"
+    decay_groups: int = 1
+    num_factors: int = 2
+    block_size: int = 16
+    num_blocks: int = 4
+    top_k: int = 32
+    index_heads: int = 4
+    index_dim: int = 16

@@ -64,12 +64,24 @@ class Slot:
         state: Matrix state `[b h k v]`, at least float32.
         keys: Keys of the cached tokens `[b m g k]`.
         values: Values of the cached tokens `[b m g v]`.
+        index_keys: Keys of the indexer for the cached tokens `[b m i]`.
+        log_max: Stabiliser of a normalised recurrence after the last token `[b h]`.
     """
 
     conv: Tensor | None = None
     state: Tensor | None = None
     keys: Tensor | None = None
     values: Tensor | None = None
+    index_keys: Tensor | None = None
+    log_max: Tensor | None = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What is held, by name.
+
+        Returns:
+            The fields that are not None.
+        """
+        return {name: x for name, x in vars(self).items() if x is not None}
 
     def num_bytes(self) -> int:
         """Count what this slot holds.
@@ -77,5 +89,4 @@ class Slot:
         Returns:
             Bytes of its tensors.
         """
-        held = (self.conv, self.state, self.keys, self.values)
-        return sum(x.numel() * x.element_size() for x in held if x is not None)
+        return sum(x.numel() * x.element_size() for x in self.tensors().values())

@@ -5,8 +5,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lt2theory.mixers import MIXERS, LinearMixer, MixerOptions
+from lt2theory.mixers.options import DecayGrain
 from lt2theory.models.pattern import LayerSpec, expand_pattern
-from lt2theory.ops import RECURRENCES
+from lt2theory.ops import BACKENDS
 
 
 class LoopedConfig(BaseModel):
@@ -53,6 +54,22 @@ class LoopedConfig(BaseModel):
     negative_eigenvalues: bool = Field(
         False, description="Let beta range over (0, 2) instead of (0, 1) (arXiv 2411.12537)."
     )
+    decay_grain: DecayGrain = Field(
+        "own",
+        description="Decays a head of GDN, KDA, GLA and Gated DeltaProduct: the mixer's own "
+        "number, none, one a head, decay_groups, or one a key channel.",
+    )
+    decay_groups: int = Field(
+        1, ge=1, description="Decays a head with decay_grain='grouped'; divides head_dim."
+    )
+    num_factors: int = Field(2, ge=1, description="Factors a token of Gated DeltaProduct.")
+    block_size: int = Field(16, ge=1, description="Tokens of a block of NSA.")
+    num_blocks: int = Field(
+        4, ge=1, description="Blocks that a query of NSA selects, its own among them."
+    )
+    top_k: int = Field(32, ge=1, description="Keys that a query of DSA attends to.")
+    index_heads: int = Field(4, ge=1, description="Heads of DSA's indexer.")
+    index_dim: int = Field(16, ge=1, description="Width of a head of DSA's indexer.")
     output_gate: bool = Field(False, description="Gate the output of softmax layers by a sigmoid.")
     loop_gate: bool = Field(
         True, description="Learn rho, the loop residual; it starts at zero (LT2, section 3.1)."
@@ -107,8 +124,12 @@ class LoopedConfig(BaseModel):
                 f"loop_state: 'accumulate' needs a linear layer, and pattern {self.pattern!r} has "
                 "none; use 'rescan'"
             )
-        if self.backend not in RECURRENCES.names:
-            allowed = ", ".join(RECURRENCES.names)
+        if self.decay_grain == "grouped" and self.key_dim % self.decay_groups:
+            raise ValueError(
+                f"decay_groups: {self.decay_groups} must divide head_dim {self.key_dim}"
+            )
+        if self.backend not in BACKENDS:
+            allowed = ", ".join(BACKENDS)
             raise ValueError(f"backend: {self.backend!r} is not available; allowed: {allowed}")
         return self
 
@@ -145,10 +166,18 @@ class LoopedConfig(BaseModel):
             head_dim=self.key_dim,
             value_dim=self.value_dim if self.value_dim is not None else self.key_dim,
             num_kv_heads=self.num_kv_heads or self.num_heads,
-            window=window if layer.mixer == "window" else None,
+            window=window if layer.mixer in ("window", "nsa") else None,
             conv_width=self.conv_width,
             negative_eigenvalues=self.negative_eigenvalues,
             output_gate=self.output_gate,
             rope_base=self.rope_base if self.positions == "rope" else None,
             norm_eps=self.norm_eps,
+            decay_grain=self.decay_grain,
+            decay_groups=self.decay_groups,
+            num_factors=self.num_factors,
+            block_size=self.block_size,
+            num_blocks=self.num_blocks,
+            top_k=self.top_k,
+            index_heads=self.index_heads,
+            index_dim=self.index_dim,
         )

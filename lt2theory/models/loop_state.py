@@ -12,8 +12,8 @@ from torch import Tensor
 from lt2theory.mixers import LinearMixer, Slot, Stream
 from lt2theory.models.block import AnyMixer, Mix
 from lt2theory.models.config import LoopedConfig
-from lt2theory.ops import run_factors, softmax_attention
-from lt2theory.ops.factors import AttentionInputs, Factors
+from lt2theory.ops import run_attention, run_factors
+from lt2theory.ops.factors import AttentionInputs, Factors, IndexedInputs
 
 Prepared = Factors | AttentionInputs
 
@@ -88,29 +88,44 @@ class LoopState:
         return o
 
     def _attend(self, inputs: AttentionInputs, slot: Slot) -> Float[Tensor, "b t h v"]:
-        keys, values = inputs.k, inputs.v
-        if slot.keys is not None and slot.values is not None:
-            # The cached ones may come from a call under another autocast.
-            keys = torch.cat([slot.keys.to(keys.dtype), keys], 1)
-            values = torch.cat([slot.values.to(values.dtype), values], 1)
-        past = keys.shape[1] - inputs.k.shape[1]
-        o = softmax_attention(
-            inputs.q,
-            keys,
-            values,
-            window=inputs.window,
-            scale=inputs.scale,
+        new = inputs.k.shape[1]
+        inputs = _with_past(inputs, slot)
+        past = inputs.k.shape[1] - new
+        o = run_attention(
+            inputs,
             query_segments=self._stream.segments,
             key_segments=self._stream.segments_with_past(past),
             backend=self._config.backend,
         )
         if self._slots is not None:
-            kept = keys.shape[1] if inputs.window is None else inputs.window - 1
-            drop = max(0, keys.shape[1] - kept)
-            if drop:  # a view would keep what it drops alive
-                keys, values = keys[:, drop:].clone(), values[:, drop:].clone()
-            slot.keys, slot.values = keys, values
+            _remember(inputs, slot)
         return o
+
+
+def _with_past(inputs: AttentionInputs, slot: Slot) -> AttentionInputs:
+    """Put the cached keys and values in front; they may come from a call under another autocast."""
+    if slot.keys is None or slot.values is None:
+        return inputs
+    keys = torch.cat([slot.keys.to(inputs.k.dtype), inputs.k], 1)
+    values = torch.cat([slot.values.to(inputs.v.dtype), inputs.v], 1)
+    if not isinstance(inputs, IndexedInputs):
+        return replace(inputs, k=keys, v=values)
+    assert slot.index_keys is not None
+    cached = slot.index_keys.to(inputs.index_k.dtype)
+    return replace(inputs, k=keys, v=values, index_k=torch.cat([cached, inputs.index_k], 1))
+
+
+def _remember(inputs: AttentionInputs, slot: Slot) -> None:
+    """Keep the keys that later queries may see: all, or what a plain window leaves."""
+    keys, values = inputs.k, inputs.v
+    plain = type(inputs) is AttentionInputs
+    kept = inputs.window - 1 if plain and inputs.window is not None else keys.shape[1]
+    drop = max(0, keys.shape[1] - kept)
+    if drop:  # a view would keep what it drops alive
+        keys, values = keys[:, drop:].clone(), values[:, drop:].clone()
+    slot.keys, slot.values = keys, values
+    if isinstance(inputs, IndexedInputs):
+        slot.index_keys = inputs.index_k
 
 
 def respect_segments(factors: Factors, stream: Stream) -> Factors:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from lt2theory.mixers import Stream
+from lt2theory.mixers import MIXERS, AttentionMixer, Stream, WindowAttention
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
 
@@ -148,7 +148,8 @@ def look_back(config: LoopedConfig) -> int | None:
     Returns:
         A number of tokens, or None where a layer sees the whole past.
     """
-    if any(layer.mixer == "full" for layer in config.layers):
+    kinds = [MIXERS[layer.mixer] for layer in config.layers]
+    if any(issubclass(k, AttentionMixer) and not issubclass(k, WindowAttention) for k in kinds):
         return None
     windows = [config.mixer_options(layer).window or 1 for layer in config.layers]
     return max(1, config.conv_width - 1, *(window - 1 for window in windows))

@@ -1,9 +1,11 @@
 """Functions on tensors: the linear recurrence and index-set attention, in several backends."""
 
 from lt2theory.ops.attention import explain_attention as explain_attention
+from lt2theory.ops.attention import run_attention as run_attention
 from lt2theory.ops.attention import softmax_attention as softmax_attention
 from lt2theory.ops.attention_reference import AttentionProblem as AttentionProblem
 from lt2theory.ops.backends import ATTENTIONS as ATTENTIONS
+from lt2theory.ops.backends import BACKENDS as BACKENDS
 from lt2theory.ops.backends import RECURRENCES as RECURRENCES
 from lt2theory.ops.factors import AttentionInputs as AttentionInputs
 from lt2theory.ops.factors import FactorOrder as FactorOrder

@@ -6,6 +6,7 @@ from torch import Tensor
 from lt2theory.ops.attention_reference import AttentionProblem
 from lt2theory.ops.autocast import own_precision
 from lt2theory.ops.backends import ATTENTIONS, AttentionRunner, AttentionWorkload, Choice
+from lt2theory.ops.factors import AttentionInputs
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
 
@@ -39,7 +40,7 @@ def softmax_attention(
         query_segments: Segment of every query `[batch, L]`, int64. A query sees keys of its own
             segment only; in segment -1 (padding) it sees none and its output is exactly zero.
         key_segments: Segment of every key `[batch, M]`, int64; given with `query_segments`.
-        backend: A name in `ATTENTIONS.names`.
+        backend: A name in `BACKENDS`.
 
     Returns:
         The outputs `[batch, L, head, value width]` in the dtype of q.
@@ -76,12 +77,45 @@ def explain_attention(
 
     Args:
         problem: The attention.
-        backend: A name in `ATTENTIONS.names`.
+        backend: A name in `BACKENDS`.
 
     Returns:
         The choice; `str()` of it is one line for a person.
     """
     return ATTENTIONS.choose(AttentionWorkload.of(problem), backend)
+
+
+def run_attention(
+    inputs: AttentionInputs,
+    *,
+    query_segments: Tensor | None = None,
+    key_segments: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Whichever attention the inputs are for; keys may begin before the queries, as from a cache.
+
+    Args:
+        inputs: What an attention mixer prepared, with the cached keys and values put in front.
+        query_segments: As for `softmax_attention`.
+        key_segments: As for `softmax_attention`.
+        backend: A name in `BACKENDS`.
+
+    Returns:
+        The outputs `[batch, L, head, value width]`.
+
+    Raises:
+        ValueError: If a shape, dtype, device, value or name does not fit.
+    """
+    return softmax_attention(
+        inputs.q,
+        inputs.k,
+        inputs.v,
+        window=inputs.window,
+        scale=inputs.scale,
+        query_segments=query_segments,
+        key_segments=key_segments,
+        backend=backend,
+    )
 
 
 def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -18,6 +18,9 @@ from lt2theory.ops.chunked import chunked_recurrence
 from lt2theory.ops.factors import FactorOrder, Factors
 from lt2theory.ops.reference import reference_recurrence
 
+BACKENDS = ("auto", "reference", "chunked", "fla", "triton")
+"""Every name that a model may ask for. An op without such a backend chooses as for `auto`."""
+
 Workload = TypeVar("Workload")
 Runner = TypeVar("Runner")
 
@@ -198,7 +201,8 @@ class Registry(Generic[Workload, Runner]):
 
         Args:
             workload: What is to be computed.
-            backend: A name in `names`.
+            backend: A name in `BACKENDS`. One that this op does not have (no kernel of that kind
+                exists) is answered as `auto` is, and the choice says so.
 
         Returns:
             The choice with its reasons.
@@ -206,17 +210,20 @@ class Registry(Generic[Workload, Runner]):
         Raises:
             ValueError: If there is no such backend, or it cannot do this workload.
         """
-        if backend not in self.names:
+        known = dict.fromkeys((*BACKENDS, *self.names))
+        if backend not in known:
             raise ValueError(
-                f"backend must be one of {', '.join(self.names)} for {self.op}, got {backend!r}"
+                f"backend must be one of {', '.join(known)} for {self.op}, got {backend!r}"
             )
-        if backend != "auto":
+        if backend in self.names and backend != "auto":
             entry = next(entry for entry in self.backends if entry.name == backend)
             objection = entry.refuses(workload)
             if objection is not None:
                 raise ValueError(f"backend {backend!r} cannot run this {self.op}: {objection}")
             return Choice(entry, "asked for by name")
         passed_over: list[tuple[str, str]] = []
+        if backend not in self.names:
+            passed_over.append((backend, f"{self.op} has no such backend"))
         for entry in self.backends:
             objection = entry.refuses(workload) or entry.declines(workload)
             if objection is None:

@@ -1,9 +1,9 @@
 """What a mixer hands to its op: the factors of a recurrence, or the inputs of an attention.
 
-Axes: b batch, t time, f factors a token, h heads, g key-value heads, k key width, v value width.
+Axes: b batch, t time, m keys, f factors a token, h heads, g key-value heads, k key width, v value width.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -29,6 +29,9 @@ class Factors:
             `[b t f h k]` (one a channel) or None (no decay).
         beta: Erase strength `[b t f h]`, or None (no erasure).
         write: Write strength `[b t f h]`, or None (beta where there is one, else 1).
+        log_write: Natural log of the write strength `[b t f h]`, of any size, in place of `write`.
+            Such factors are normalised: they run with a stabiliser and divide what is read by the
+            weights read (`lt2theory.ops.normalised`; xLSTM, arXiv 2405.04517).
         scale: Factor on the read-out, or None for `k ** -0.5`.
         order: `decay_first` is `(I - beta k k^T) D`, `erase_first` is `D (I - beta k k^T)`.
     """
@@ -39,6 +42,7 @@ class Factors:
     log_decay: Float[Tensor, "b t f h"] | Float[Tensor, "b t f h k"] | None = None
     beta: Float[Tensor, "b t f h"] | None = None
     write: Float[Tensor, "b t f h"] | None = None
+    log_write: Float[Tensor, "b t f h"] | None = None
     scale: float | None = None
     order: FactorOrder = "decay_first"
 
@@ -67,26 +71,67 @@ class Factors:
             log_decay=_join(earlier.log_decay, self.log_decay),
             beta=_join(earlier.beta, self.beta),
             write=_join(earlier.write, self.write),
+            log_write=_join(earlier.log_write, self.log_write),
         )
 
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """Inputs of one softmax attention over the tokens of this call (cached ones are joined later).
+    """Inputs of one softmax attention.
+
+    A mixer prepares the keys of this call's tokens (m = t); the loop state puts cached ones in
+    front. The last query and the last key are the same token.
 
     Attributes:
         q: Queries `[b t h k]`.
-        k: Keys `[b t g k]`, g dividing h.
-        v: Values `[b t g v]`.
+        k: Keys `[b m g k]`, g dividing h.
+        v: Values `[b m g v]`.
         window: Tokens that a query sees, itself included; None sees its whole past.
         scale: Factor on the scores, or None for `k ** -0.5`.
     """
 
     q: Float[Tensor, "b t h k"]
-    k: Float[Tensor, "b t g k"]
-    v: Float[Tensor, "b t g v"]
+    k: Float[Tensor, "b m g k"]
+    v: Float[Tensor, "b m g v"]
     window: int | None = None
     scale: float | None = None
+
+
+@dataclass(frozen=True)
+class BlockSparseInputs(AttentionInputs):
+    """Inputs of native sparse attention: three branches over the same keys and values.
+
+    `o = g_1 compressed + g_2 selected + g_3 window` (NSA, arXiv 2502.11089); blocks count from the
+    first token of the query's segment.
+
+    Attributes:
+        gates: Weights of the branches `[b t h 3]`.
+        block_size: Tokens of a block.
+        num_blocks: Blocks that a query selects, its own among them.
+    """
+
+    gates: Float[Tensor, "b t h 3"] = field(kw_only=True)
+    block_size: int = field(kw_only=True)
+    num_blocks: int = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class IndexedInputs(AttentionInputs):
+    """Inputs of attention to the tokens that an indexer scores highest (DeepSeek sparse attention).
+
+    Score of key s for query t: `sum_n index_weight_tn relu(index_q_tn . index_k_s)`.
+
+    Attributes:
+        index_q: Queries of the indexer's heads `[b t n i]`.
+        index_k: Its keys, shared by its heads `[b m i]`.
+        index_weight: Weights of its heads `[b t n]`.
+        top_k: Keys that a query attends to.
+    """
+
+    index_q: Float[Tensor, "b t n i"] = field(kw_only=True)
+    index_k: Float[Tensor, "b m i"] = field(kw_only=True)
+    index_weight: Float[Tensor, "b t n"] = field(kw_only=True)
+    top_k: int = field(kw_only=True)
 
 
 def _join(earlier: Tensor | None, later: Tensor | None) -> Tensor | None:

@@ -107,7 +107,7 @@ def linear_recurrence(
         initial_state: State before the first token `[batch, head, key width, value width]`, in
             float64 for float64 inputs and float32 otherwise, or None for zero.
         order: `decay_first` or `erase_first`.
-        backend: A name in `RECURRENCES.names`.
+        backend: A name in `BACKENDS`.
         return_state: Whether to return the state after the last token too.
         check: Whether to look at the values too (this waits for the device).
 
@@ -159,7 +159,7 @@ def run_factors(
     Args:
         factors: The inputs of the recurrence.
         initial_state: State before the first token, or None for zero.
-        backend: A name in `RECURRENCES.names`.
+        backend: A name in `BACKENDS`.
         return_state: Whether to return the state after the last token too.
 
     Returns:
@@ -183,7 +183,7 @@ def explain_recurrence(
 
     Args:
         factors: The inputs of the recurrence.
-        backend: A name in `RECURRENCES.names`.
+        backend: A name in `BACKENDS`.
 
     Returns:
         The choice; `str()` of it is one line for a person.

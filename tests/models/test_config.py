@@ -49,7 +49,7 @@ def test_bad_patterns(pattern: str, num_layers: int, message: str) -> None:
         ({"positions": "learned"}, "max_length: None with positions='learned'"),
         ({"max_length": 9}, "max_length: 9 with positions='none'"),
         ({"pattern": "full", "loop_state": "accumulate"}, "loop_state: 'accumulate' needs"),
-        ({"backend": "cuda"}, "backend: 'cuda' is not available; allowed: auto, chunked"),
+        ({"backend": "cuda"}, "backend: 'cuda' is not available; allowed: auto, reference"),
         ({"num_loops": 0}, "num_loops"),
         ({"init_std": float("inf")}, "init_std"),
         ({"rope_base": float("nan")}, "rope_base"),

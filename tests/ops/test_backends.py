@@ -29,8 +29,13 @@ def test_a_name_is_taken_at_its_word(make_factors):
 
 
 def test_unknown_name(make_factors):
-    with pytest.raises(ValueError, match="must be one of auto, chunked, reference for linear_recu"):
-        explain(make_factors(length=1), backend="fla")
+    with pytest.raises(ValueError, match="must be one of auto, reference, chunked, fla, triton for"):
+        explain(make_factors(length=1), backend="cuda")
+
+
+def test_a_backend_that_an_op_lacks_is_answered_as_auto_is():
+    registry = Registry("division", (Backend(name="any", load=lambda: str, merit="always"),))
+    assert str(registry.choose(3, "fla")) == "any: always; not fla: division has no such backend"
 
 
 def test_attention_choice():

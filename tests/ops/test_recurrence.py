@@ -133,7 +133,7 @@ def test_half_precision(make_factors, dtype):
         ),
         ({"initial_state": torch.ones(2, 2, 4, 6).half()}, "initial_state must be torch.float32"),
         ({"order": "sideways"}, "order must be one of .*'sideways'"),
-        ({"backend": "abacus"}, "backend must be one of auto, chunked, reference .*'abacus'"),
+        ({"backend": "abacus"}, "backend must be one of auto, reference, chunked, fla, triton .*'abacus'"),
     ],
 )
 def test_wrong_arguments_are_named(change, message):
