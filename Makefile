@@ -15,14 +15,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
 test: lint types imports tests ledger-fast
 
-check: test slow-tests ledger wheel docs
+check: test slow-tests interpreter-tests ledger wheel docs
 
 install: $(STAMP)
 
@@ -51,11 +51,16 @@ imports: $(STAMP)
 # Tests that need a CUDA device report themselves as skipped where there is none.
 tests: $(STAMP)
 	@mkdir -p $(RESULTS)
-	$(PYTEST) -m "not slow" --junitxml=$(RESULTS)/fast.xml
+	$(PYTEST) -m "not slow and not interpreter" --junitxml=$(RESULTS)/fast.xml
 
 slow-tests: $(STAMP)
 	@mkdir -p $(RESULTS)
-	$(PYTEST) -m slow --junitxml=$(RESULTS)/slow.xml
+	$(PYTEST) -m "slow and not interpreter" --junitxml=$(RESULTS)/slow.xml
+
+# FLA's kernels on this CPU: tests/fla_interpreter.py says how.
+interpreter-tests: $(STAMP)
+	@mkdir -p $(RESULTS)
+	TRITON_INTERPRET=1 $(PYTEST) -m interpreter --junitxml=$(RESULTS)/interpreter.xml
 
 # The claims of proofs_checks/, each with its evidence; docs/theory.md says what they are.
 ledger-fast: $(STAMP)

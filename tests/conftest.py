@@ -1,15 +1,32 @@
 """Fixtures and rules for every test."""
 
+from types import ModuleType
+
 import pytest
+
+from tests import fla_interpreter
+
+
+@pytest.fixture(scope="session", name="fla")
+def fla_fixture() -> ModuleType:
+    """The package `fla`, its kernels running on CPU tensors; for tests marked `interpreter`."""
+    return fla_interpreter.install()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Report the tests that need a CUDA device as skipped where there is none."""
+    """Report the tests whose machine or session this is not as skipped."""
+    if not fla_interpreter.is_on():
+        reason = f"needs a session with {fla_interpreter.VARIABLE}=1"
+        _skip([item for item in items if item.get_closest_marker("interpreter")], reason)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return
     import torch
 
     if not torch.cuda.is_available():
-        for item in marked:
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+        _skip(marked, "needs a CUDA device")
+
+
+def _skip(items: list[pytest.Item], reason: str) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.skip(reason=reason))
