@@ -71,4 +71,5 @@ def _in_float64(factors: Factors) -> Factors:
         log_decay=widen(factors.log_decay),
         beta=widen(factors.beta),
         write=widen(factors.write),
+        skip=widen(factors.skip),
     )

@@ -10,9 +10,13 @@ from lt2theory.mixers.base import LinearMixer as LinearMixer
 from lt2theory.mixers.base import Mixer as Mixer
 from lt2theory.mixers.deltanet import DeltaNet as DeltaNet
 from lt2theory.mixers.gdn import GatedDeltaNet as GatedDeltaNet
+from lt2theory.mixers.gla import GatedLinearAttention as GatedLinearAttention
+from lt2theory.mixers.hgrn2 import HGRN2 as HGRN2
 from lt2theory.mixers.kda import KimiDeltaAttention as KimiDeltaAttention
 from lt2theory.mixers.linear_attention import LinearAttention as LinearAttention
+from lt2theory.mixers.mamba2 import Mamba2 as Mamba2
 from lt2theory.mixers.options import MixerOptions as MixerOptions
+from lt2theory.mixers.retnet import RetNet as RetNet
 from lt2theory.mixers.softmax import SoftmaxAttention as SoftmaxAttention
 from lt2theory.mixers.stream import Slot as Slot
 from lt2theory.mixers.stream import Stream as Stream
@@ -22,6 +26,10 @@ MIXERS: dict[str, type[LinearMixer] | type[AttentionMixer]] = {
     "full": SoftmaxAttention,
     "window": WindowAttention,
     "linear_attention": LinearAttention,
+    "retnet": RetNet,
+    "mamba2": Mamba2,
+    "gla": GatedLinearAttention,
+    "hgrn2": HGRN2,
     "deltanet": DeltaNet,
     "gdn": GatedDeltaNet,
     "kda": KimiDeltaAttention,

@@ -21,7 +21,8 @@ class MixerOptions:
         conv_width: Taps of the short convolution on q, k and v; 0 for none.
         negative_eigenvalues: Let beta range over (0, 2) instead of (0, 1) (arXiv 2411.12537).
         output_gate: Gate the output of the softmax family by `sigmoid(x W_g)` (LT2, section 3.4).
-        rope_base: Base of the rotary positions of the softmax family; None for no rotation.
+        rope_base: Base of the rotary positions of the softmax family; None for no rotation
+            (RetNet then takes 10000).
         norm_eps: Epsilon of the normalisations.
         decay_grain: How many decays a head has: its mixer's own number, none, one, `decay_groups`
             or one a key channel.

@@ -11,21 +11,24 @@ from lt2theory.mixers.stream import Slot, Stream
 class ShortConvolution(nn.Module):
     """Depthwise taps `[channels, 1, conv_width]`, the last one for the token itself.
 
-    Holds the parameter under FLA's name; `short_convolution` does the work for several at once.
+    Holds the parameters under FLA's names; `short_convolution` does the work for several at once.
     """
 
-    def __init__(self, channels: int, conv_width: int) -> None:
+    def __init__(self, channels: int, conv_width: int, *, bias: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(channels, 1, conv_width))
+        self.bias = nn.Parameter(torch.empty(channels)) if bias else None
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw the taps as `torch.nn.Conv1d` does: uniform within `conv_width ** -0.5`.
+        """Draw taps and bias as `torch.nn.Conv1d` does: uniform within `conv_width ** -0.5`.
 
         Args:
             generator: Source of randomness.
         """
         bound = self.weight.shape[-1] ** -0.5
         uniform_(self.weight, -bound, bound, generator)
+        if self.bias is not None:
+            uniform_(self.bias, -bound, bound, generator)
 
 
 def short_convolution(
@@ -33,6 +36,8 @@ def short_convolution(
     weight: Float[Tensor, "c 1 w"],
     stream: Stream,
     slot: Slot | None = None,
+    *,
+    bias: Float[Tensor, " c"] | None = None,
 ) -> Float[Tensor, "b t c"]:
     """Causal depthwise convolution that continues a cached stream and respects segments.
 
@@ -41,6 +46,7 @@ def short_convolution(
         weight: Taps `[c 1 w]`, oldest token first.
         stream: Segments of these tokens; a tap that reaches into another segment reads zero.
         slot: Holds the inputs of the last `w - 1` tokens, and is updated.
+        bias: Added to every token's output.
 
     Returns:
         `[b t c]`, before any activation.
@@ -62,4 +68,4 @@ def short_convolution(
             same = segments[:, tap : tap + length] == stream.segments
             shifted = shifted * same.unsqueeze(-1)
         y = y + shifted * taps[:, tap]
-    return y
+    return y if bias is None else y + bias.to(x.dtype)

@@ -81,7 +81,9 @@ class LoopedConfig(BaseModel):
         False, description="Apply the final norm at the end of every loop (Ouro)."
     )
     positions: Literal["none", "rope", "learned"] = Field(
-        "none", description="Positions: none, rotary (softmax layers only), or a learned table."
+        "none",
+        description="Positions: none, rotary (softmax layers; RetNet rotates always), or a learned "
+        "table.",
     )
     max_length: int | None = Field(
         None, ge=1, description="Length of the learned position table; required with it."
@@ -112,6 +114,8 @@ class LoopedConfig(BaseModel):
             )
         if self.positions == "rope" and self.key_dim % 2:
             raise ValueError(f"head_dim: {self.key_dim} must be even for positions='rope'")
+        if self.key_dim % 2 and any(layer.mixer == "retnet" for layer in layers):
+            raise ValueError(f"head_dim: {self.key_dim} must be even for retnet, which rotates")
         if (self.positions == "learned") != (self.max_length is not None):
             raise ValueError(
                 f"max_length: {self.max_length} with positions={self.positions!r}; "

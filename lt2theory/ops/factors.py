@@ -1,6 +1,7 @@
 """What a mixer hands to its op: the factors of a recurrence, or the inputs of an attention.
 
-Axes: b batch, t time, m keys, f factors a token, h heads, g key-value heads, k key width, v value width.
+Axes: b batch, t time, m keys, f factors a token, h heads, g key-value heads, k key width,
+v value width.
 """
 
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ class Factors:
             Such factors are normalised: they run with a stabiliser and divide what is read by the
             weights read (`lt2theory.ops.normalised`; xLSTM, arXiv 2405.04517).
         scale: Factor on the read-out, or None for `k ** -0.5`.
+        skip: Weight `[h]` of the token's own last value in the output, past the state (the D of
+            state-space models), or None.
         order: `decay_first` is `(I - beta k k^T) D`, `erase_first` is `D (I - beta k k^T)`.
     """
 
@@ -44,6 +47,7 @@ class Factors:
     write: Float[Tensor, "b t f h"] | None = None
     log_write: Float[Tensor, "b t f h"] | None = None
     scale: float | None = None
+    skip: Float[Tensor, " h"] | None = None
     order: FactorOrder = "decay_first"
 
     @property

@@ -166,13 +166,19 @@ def run_factors(
         The outputs and the state, or the outputs alone.
 
     Raises:
-        ValueError: If the backend is unknown or cannot do this, or the state does not fit.
+        ValueError: If the backend is unknown or cannot do this, the state does not fit, or the
+            factors are normalised (`log_write`).
     """
+    if factors.log_write is not None:
+        raise ValueError("log_write: normalised factors are run by `run_normalised`")
     _check_state(initial_state, factors)
     choice = explain_recurrence(factors, backend=backend)
     runner = choice.backend.load()
     with own_precision(factors.q.device):
         output, state = runner(factors, initial_state)
+    if factors.skip is not None:
+        own = factors.skip[:, None] * factors.v[:, :, -1]
+        output = output + own.to(output.dtype)
     return (output, state) if return_state else output
 
 
