@@ -1,8 +1,8 @@
 """The public softmax attention: checks its arguments, chooses a backend, runs it."""
 
-import torch
 from torch import Tensor
 
+from lt2theory.ops.attention_checks import check_heads, check_segments
 from lt2theory.ops.attention_reference import AttentionProblem
 from lt2theory.ops.autocast import own_precision
 from lt2theory.ops.backends import ATTENTIONS, AttentionRunner, AttentionWorkload, Choice
@@ -48,14 +48,10 @@ def softmax_attention(
     Raises:
         ValueError: If an argument has a wrong shape, dtype, device, value or name.
     """
-    _check_heads(q, k, v)
+    check_heads(q, k, v)
     if window is not None and window < 1:
         raise ValueError(f"window must be at least 1 or None, got {window}")
-    if (query_segments is None) != (key_segments is None):
-        missing = "query_segments" if query_segments is None else "key_segments"
-        raise ValueError(f"{missing} must be given where the other segments are, got None")
-    _check_segments("query_segments", query_segments, q)
-    _check_segments("key_segments", key_segments, k)
+    check_segments(query_segments, key_segments, q, k)
     problem = AttentionProblem(
         q,
         k,
@@ -116,43 +112,3 @@ def run_attention(
         key_segments=key_segments,
         backend=backend,
     )
-
-
-def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Refuse queries, keys and values that do not fit each other."""
-    for name, x in {"q": q, "k": k, "v": v}.items():
-        shape = tuple(x.shape)
-        if x.dim() != 4:
-            raise ValueError(f"{name} must have 4 axes [batch, time, head, width], got {shape}")
-        if not x.is_floating_point() or x.dtype != q.dtype:
-            raise ValueError(f"{name} must be of q's floating dtype {q.dtype}, got {x.dtype}")
-        if x.device != q.device:
-            raise ValueError(f"{name} must be on {q.device} as q is, got {x.device}")
-    batch, length, heads, width = q.shape
-    if width == 0 or heads == 0:
-        raise ValueError(f"q must have at least one head and channel, got {tuple(q.shape)}")
-    if k.shape[0] != batch or k.shape[1] < length or k.shape[3] != width:
-        raise ValueError(
-            f"k must have shape ({batch}, at least {length}, key head, {width}) to match q, "
-            f"got {tuple(k.shape)}"
-        )
-    if k.shape[2] == 0 or heads % k.shape[2]:
-        raise ValueError(f"k must have a number of heads that divides {heads}, got {k.shape[2]}")
-    if v.shape[:3] != k.shape[:3]:
-        raise ValueError(
-            f"v must have shape {(*k.shape[:3], 'value width')} to match k, got {tuple(v.shape)}"
-        )
-
-
-def _check_segments(name: str, segments: Tensor | None, like: Tensor) -> None:
-    """Refuse segments that do not fit the queries or keys they belong to."""
-    if segments is None:
-        return
-    if segments.shape != like.shape[:2]:
-        raise ValueError(
-            f"{name} must have shape {tuple(like.shape[:2])}, got {tuple(segments.shape)}"
-        )
-    if segments.dtype != torch.int64:
-        raise ValueError(f"{name} must be torch.int64, got {segments.dtype}")
-    if segments.device != like.device:
-        raise ValueError(f"{name} must be on {like.device} as q is, got {segments.device}")
