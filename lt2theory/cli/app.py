@@ -41,6 +41,7 @@ COMMANDS = {
     "tasks show": Command("tasks", "show", "a decoded example of a task, its answer and floors"),
     "tasks export": Command("tasks", "export", "a task's examples as Parquet or .npz, with a card"),
     "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
+    "curriculum tune": Command("curriculum", "tune", "find recipes with equal effort for each arm"),
     "verify": Command("verify", "run", "the ledger of theory claims, checked again"),
     "analyze": Command("analyze", "run", "what a trained run's states, loops and gradients do"),
     "report": Command("report", "run", "the HTML report of a run folder or of a study"),

@@ -74,3 +74,66 @@ def _print(summary: "CurriculumSummary", headline: str) -> None:
         floors = ", ".join(f"{name} {value:.3f}" for name, value in test.floors.items())
         bounds = f"[{interval.low:.4f}, {interval.high:.4f}], n {test.evaluation.n}"
         print(f"  test {test.stage}: {accuracy:.4f} {bounds}; floors: {floors}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """Where the search is kept, and how many runs go on at a time."""
+
+    out: Path | None = None
+    """Folder of the search; by default `runs/tune-NAME`. The same command goes on there."""
+    workers: int = 1
+    """Runs at a time, each on its share of the cores."""
+    csv: Path | None = None
+    """Write the table of all settings there as well."""
+
+
+def tune(argv: list[str]) -> int:
+    """Search the recipe of every arm of a comparison with the same effort.
+
+    Args:
+        argv: The arguments after the verb: a search's name, and flags.
+
+    Returns:
+        The exit code.
+    """
+    from lt2theory.experiments.searches import searches
+    from lt2theory.experiments.tuning import Effort
+    from lt2theory.experiments.tuning import tune as search
+    from lt2theory.runs import TerminalProgress
+    from lt2theory.runs.atomic import write_bytes
+
+    known = searches()
+    usage = "lt2 curriculum tune"
+    name, rest = leading_name(argv, known, usage=usage, what="search", default=next(iter(known)))
+    description = (
+        "Give every arm of a comparison the same random settings, budgets and seeds, then its best "
+        "settings further seeds. Only the evaluation split is read. "
+        f"SEARCH, a name in front of the options, is one of: {', '.join(known)}."
+    )
+    effort, options = parse(
+        f"{usage} [SEARCH]", rest, description, effort=Effort, options=TuneOptions
+    )
+    check_folder(options.out, "--out")
+    check_file(options.csv, "--csv")
+    wanted = known[name]()
+    folder = options.out or Path("runs", f"tune-{name}")
+    table = search(
+        wanted.arms,
+        wanted.space,
+        folder,
+        effort=effort,
+        workers=options.workers,
+        progress=TerminalProgress(),
+    )
+    if options.csv is not None:
+        write_bytes(options.csv, table.to_csv(index=False).encode())
+    for arm, rows in table.groupby("arm", sort=False):
+        print(f"{arm}: best of {len(rows)} settings")
+        for row in rows.head(3).to_dict("records"):
+            print(
+                f"  {row['solved']} of {row['seeds']} solved, {row['steps']:.0f} steps, "
+                f"accuracy {row['accuracy']:.3f}: {row['setting']}"
+            )
+    print(folder)
+    return DONE

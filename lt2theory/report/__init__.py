@@ -35,6 +35,7 @@ from lt2theory.report.run_report import report_run as report_run
 from lt2theory.report.statistics import mean_interval as mean_interval
 from lt2theory.report.statistics import median_steps as median_steps
 from lt2theory.report.statistics import seed_summary as seed_summary
+from lt2theory.report.statistics import sooner_p_value as sooner_p_value
 from lt2theory.report.statistics import success_interval as success_interval
 from lt2theory.report.statistics import success_p_value as success_p_value
 from lt2theory.report.statistics import success_table as success_table

@@ -24,7 +24,8 @@ def conclude(trainer: CurriculumTrainer, candidates: Sequence[Candidate]) -> Cur
     """
     state, config = trainer.state, trainer.config
     assert state.outcome is not None
-    tests = () if state.outcome == "diverged" else examine(trainer)
+    tested = config.test and state.outcome != "diverged"
+    tests = examine(trainer) if tested else ()
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     solved = sum(stage.solved for stage in state.finished)
     trainer.run.append_metrics(

@@ -114,6 +114,10 @@ class CurriculumConfig(_Frozen):
     test_size: int = Field(
         4096, ge=64, le=LARGEST_BATCH, description="Instances of the test of every stage."
     )
+    test: bool = Field(
+        True,
+        description="Read the test split at the end; a search for a recipe must leave it unread.",
+    )
     seed: int = Field(0, ge=0, description="Seed of the weights and of the training batches.")
     learning_rates: tuple[float, ...] = Field(
         (),
@@ -142,6 +146,8 @@ class CurriculumConfig(_Frozen):
             )
         if not self.label.isprintable():
             raise ValueError(f"label: got {self.label!r}, allowed is one line of printable text")
+        if self.test_stages and not self.test:
+            raise ValueError(f"test_stages: got {self.test_stages}, allowed are none without test")
         for name in ("stages", "test_stages", "learning_rates"):
             values = getattr(self, name)
             if len(set(values)) < len(values):

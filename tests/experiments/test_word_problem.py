@@ -1,6 +1,7 @@
 """S3: what each outcome of the arms would say, and what the ranks would."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,26 +45,45 @@ def test_the_runs_are_those_that_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rescan", "accumulate", "expected"),
+    ("rescan", "accumulate", "expected", "p_value"),
     [
-        (0, 5, "as predicted"),
-        (0, 4, "as predicted"),
-        (1, 5, "as predicted"),
-        # Fisher's exact test: 0.17 and 0.21.
-        (2, 5, "inconclusive"),
-        (1, 4, "inconclusive"),
-        (5, 5, "inconclusive"),
-        (0, 0, "inconclusive"),
-        (4, 0, "not as predicted"),
-        (5, 1, "not as predicted"),
+        # All solve after 100 steps here, so the ranks know solved and unsolved alone.
+        (0, 5, "as predicted", "0.008"),
+        (0, 4, "as predicted", "0.048"),
+        (1, 5, "as predicted", "0.048"),
+        (2, 5, "inconclusive", "0.167"),
+        (1, 4, "inconclusive", "0.206"),
+        (5, 5, "inconclusive", "1.000"),
+        (0, 0, "inconclusive", "1.000"),
+        (4, 0, "not as predicted", "0.048"),
+        (5, 1, "not as predicted", "0.048"),
     ],
 )
 def test_two_kinds_of_two_loops(
-    rescan: int, accumulate: int, expected: str, outcome: Any, make_evidence: Any
+    rescan: int,
+    accumulate: int,
+    expected: str,
+    p_value: str,
+    outcome: Any,
+    make_evidence: Any,
 ) -> None:
     _, two = learning_predictions(make_evidence(arms(outcome, (rescan, accumulate, 0))))
     assert two.verdict == expected
-    assert f"accumulate {accumulate} of 5 seeds, rescan {rescan} of 5 seeds" in two.happened
+    assert f"accumulate {accumulate} of 5 seeds" in two.happened
+    assert f"rescan {rescan} of 5 seeds" in two.happened
+    assert f"p = {p_value})" in two.happened
+
+
+def test_who_is_sooner_counts_where_all_solve(make_evidence: Any, outcome: Any) -> None:
+    """Every seed of both solves, but all of one arm before the first of the other."""
+    evidence = make_evidence(arms(outcome, (5, 5, 0)))
+    table = evidence.table.copy()
+    late = (table["label"] == RESCAN) & (table["metric"] == "steps") & (table["split"] == "run")
+    table.loc[late, "value"] = 150
+    _, two = learning_predictions(replace(evidence, table=table))
+    assert two.verdict == "as predicted"
+    assert "accumulate 5 of 5 seeds (median 100 steps)" in two.happened
+    assert "rescan 5 of 5 seeds (median 150 steps) (rank-sum test" in two.happened
 
 
 @pytest.mark.parametrize(

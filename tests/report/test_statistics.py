@@ -1,5 +1,7 @@
 """Intervals against hand-written formulas, and what happens to degenerate samples."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from lt2theory.report.statistics import (
     mean_interval,
     median_steps,
     seed_summary,
+    sooner_p_value,
     success_interval,
     success_p_value,
     success_table,
@@ -193,3 +196,26 @@ def test_fisher_p_value_of_a_clean_split():
     assert success_p_value((3, 5), (3, 5)) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="successes is 6"):
         success_p_value((6, 5), (0, 5))
+
+
+def test_sooner_p_value_counts_every_deal():
+    never = math.inf
+    # 252 ways to deal ten seeds: two of them separate the arms.
+    assert sooner_p_value(
+        [1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, never, never]
+    ) == pytest.approx(2 / 252)
+    assert sooner_p_value([9.0] * 5, [7.0] * 5) == pytest.approx(2 / 252)
+    assert sooner_p_value([never] * 3, [never] * 3) == 1.0
+    # Ranks 1, 2.5 against 2.5, 4: of six deals only {1, 4} and {2.5, 2.5} are less extreme.
+    assert sooner_p_value([1.0, 2.0], [2.0, 3.0]) == pytest.approx(4 / 6)
+    for wrong in ([], [0.0], [math.nan]):
+        with pytest.raises(ValueError, match="one or more above 0 for each arm"):
+            sooner_p_value(wrong, [1.0])
+
+
+def test_sooner_p_value_is_that_of_the_rank_sum_test():
+    rng = np.random.default_rng(3)
+    steps = rng.permutation(12).astype(float) + 1
+    first, second = steps[:5], steps[5:]
+    exact = stats.mannwhitneyu(first, second, method="exact").pvalue
+    assert sooner_p_value(first, second) == pytest.approx(exact)

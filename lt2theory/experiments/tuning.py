@@ -1,0 +1,261 @@
+"""Equal tuning effort: the same random settings, budgets and seeds for every arm.
+
+Two rounds, as in successive halving (Karnin et al. 2013) with one cut. In the first, every arm runs
+every setting with the same few seeds; in the second, every arm runs its own best settings with
+further seeds. Choices look at the evaluation split alone: the runs have `test=False`, so nobody has
+seen the test split when a recipe is fixed, and their seeds lie far from those that a result uses.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from lt2theory.report.views import accuracies, outcomes
+from lt2theory.runs import Progress
+from lt2theory.training import CurriculumConfig, run_many
+
+SEED = 1000
+"""First seed of a search; results use small ones."""
+
+
+@dataclass(frozen=True)
+class LogUniform:
+    """Numbers between two bounds, uniform in their logarithm, rounded to two digits.
+
+    Attributes:
+        low: Least value.
+        high: Greatest value.
+    """
+
+    low: float
+    high: float
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """Draw a number.
+
+        Args:
+            rng: Where the randomness comes from.
+
+        Returns:
+            The number.
+        """
+        return float(f"{np.exp(rng.uniform(np.log(self.low), np.log(self.high))):.2g}")
+
+
+Setting: TypeAlias = Mapping[str, Any]
+"""Values by dotted name of a field, such as `optimiser.learning_rate`."""
+Space: TypeAlias = Mapping[str, LogUniform | tuple[Any, ...]]
+"""What may be varied: a range, or the choices."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much every arm is given."""
+
+    settings: int = 40
+    """Settings that are drawn, the same for every arm."""
+    seeds: int = 2
+    """Seeds of each in the first round."""
+    finalists: int = 8
+    """Settings that an arm takes into the second round."""
+    further_seeds: int = 4
+    """Seeds of each finalist there."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name, value in vars(self).items():
+            least = 0 if name == "further_seeds" else 1
+            if value < least:
+                raise ValueError(f"{name}: got {value}, allowed are whole numbers >= {least}")
+        if self.finalists > self.settings:
+            raise ValueError(
+                f"finalists: got {self.finalists}, allowed 1..{self.settings} (settings)"
+            )
+
+
+def draw_settings(space: Space, number: int, *, seed: int = 0) -> list[dict[str, Any]]:
+    """Draw settings at random.
+
+    Args:
+        space: What may be varied.
+        number: How many.
+        seed: Seed of the draw.
+
+    Returns:
+        Distinct settings.
+
+    Raises:
+        ValueError: The space has no so many.
+    """
+    rng = np.random.default_rng(seed)
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(100 * number):
+        if len(found) == number:
+            break
+        setting = {
+            name: axis.draw(rng)
+            if isinstance(axis, LogUniform)
+            else axis[int(rng.integers(len(axis)))]
+            for name, axis in space.items()
+        }
+        found.setdefault(described(setting), setting)
+    if len(found) < number:
+        raise ValueError(f"settings: got {number}, allowed 1..{len(found)} (distinct ones drawn)")
+    return list(found.values())
+
+
+def described(setting: Setting) -> str:
+    """A setting in one line.
+
+    Args:
+        setting: The setting.
+
+    Returns:
+        Last part of every name with its value.
+    """
+    return ", ".join(f"{name.rsplit('.', 1)[-1]} {value}" for name, value in setting.items())
+
+
+def configured(arm: CurriculumConfig, setting: Setting, *, seed: int) -> CurriculumConfig:
+    """One run of a search.
+
+    Args:
+        arm: Configuration of the arm.
+        setting: What is changed.
+        seed: Seed of weights and data.
+
+    Returns:
+        The arm's configuration with the setting, which leaves the test split unread.
+
+    Raises:
+        ValueError: The setting names no field, or a value that is not allowed.
+    """
+    values = arm.model_dump()
+    for name, value in setting.items():
+        *path, last = name.split(".")
+        place: Any = values
+        for part in path:
+            place = place.get(part) or {}
+        if last not in place:
+            raise ValueError(f"setting: {name!r} names no field of a run's configuration")
+        place[last] = value
+    label = f"{arm.label} | {described(setting)}"
+    changes = {"seed": seed, "test": False, "test_stages": (), "label": label}
+    return CurriculumConfig.model_validate(values | changes)
+
+
+def tune(
+    arms: Sequence[CurriculumConfig],
+    space: Space,
+    folder: Path,
+    *,
+    effort: Effort | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Search every arm with the same effort.
+
+    Args:
+        arms: One configuration an arm; labels must differ.
+        space: What may be varied.
+        folder: Where the runs are kept, one study a round; the same call goes on where it stopped.
+        effort: How much each arm is given.
+        workers: Runs at a time.
+        progress: Told when a run ends.
+
+    Returns:
+        One row an arm and setting, the arm's best first: `arm`, `setting`, the values, `seeds`,
+        `solved` (of them), `steps` (mean; a run that did not solve its stages counts as its
+        budget) and `accuracy` (mean of the last evaluations). Rows of finalists hold all seeds.
+
+    Raises:
+        ValueError: Two arms have one label, or a setting does not fit.
+        StudyError: Runs failed.
+    """
+    effort = effort or Effort()
+    if len({arm.label for arm in arms}) < len(arms):
+        raise ValueError(f"arms: labels {[arm.label for arm in arms]}, allowed are distinct ones")
+    settings = draw_settings(space, effort.settings)
+    first = {arm.label: settings for arm in arms}
+    seeds = range(SEED, SEED + effort.seeds)
+    table = _round(arms, first, seeds, folder / "round-1", workers, progress)
+    ranked = standing(table, arms, settings)
+    if not effort.further_seeds:
+        return ranked
+    best = {
+        arm.label: [
+            settings[place]
+            for place in ranked[ranked["arm"] == arm.label]["place"][: effort.finalists]
+        ]
+        for arm in arms
+    }
+    seeds = range(seeds.stop, seeds.stop + effort.further_seeds)
+    more = _round(arms, best, seeds, folder / "round-2", workers, progress)
+    return standing(pd.concat([table, more], ignore_index=True), arms, settings)
+
+
+def _round(
+    arms: Sequence[CurriculumConfig],
+    settings: Mapping[str, Sequence[Setting]],
+    seeds: range,
+    folder: Path,
+    workers: int,
+    progress: Progress | None,
+) -> pd.DataFrame:
+    configs = [
+        configured(arm, setting, seed=seed)
+        for arm in arms
+        for setting in settings[arm.label]
+        for seed in seeds
+    ]
+    return run_many(configs, folder, workers=workers, progress=progress)
+
+
+def standing(
+    table: pd.DataFrame, arms: Sequence[CurriculumConfig], settings: Sequence[Setting]
+) -> pd.DataFrame:
+    """Rank every arm's settings by what the runs have shown so far.
+
+    More seeds come first (finalists before the others), then the share that solved every stage,
+    then fewer steps, then the accuracy of the last evaluation.
+
+    Args:
+        table: Tidy table of the runs.
+        arms: The arms.
+        settings: The settings.
+
+    Returns:
+        The table that `tune` returns, with `place`, the setting's number in the draw.
+    """
+    ends = outcomes(table)
+    last = accuracies(table, "eval").groupby(["label", "seed"])["value"].last()
+    rows = []
+    for arm in arms:
+        for place, setting in enumerate(settings):
+            label = f"{arm.label} | {described(setting)}"
+            runs = ends[ends["label"] == label]
+            if runs.empty:
+                continue
+            scores = [last.get((label, seed), 0.0) for seed in runs["seed"]]
+            steps = runs["steps"].where(runs["solved"], arm.step_budget * max(1, len(arm.stages)))
+            rows.append(
+                {"arm": arm.label, "setting": described(setting), "place": place}
+                | {name.rsplit(".", 1)[-1]: value for name, value in setting.items()}
+                | {
+                    "seeds": len(runs),
+                    "solved": int(runs["solved"].sum()),
+                    "steps": float(steps.mean()),
+                    "accuracy": float(np.mean(scores)),
+                }
+            )
+    frame = pd.DataFrame(rows)
+    frame["share"] = frame["solved"] / frame["seeds"]
+    order = {arm.label: number for number, arm in enumerate(arms)}
+    frame["order"] = frame["arm"].map(order)
+    by = ["order", "seeds", "share", "steps", "accuracy"]
+    ranked = frame.sort_values(by, ascending=[True, False, False, True, False], kind="stable")
+    return ranked.drop(columns=["order", "share"]).reset_index(drop=True)
