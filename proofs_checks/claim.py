@@ -170,7 +170,6 @@ def claim(
     mutants: Variants | None = None,
     where: str = "",
     correction: str = "",
-    conditions: str = "",  # TRANSITION: removed when every claim names its hypotheses
 ) -> Callable[[Check], Claim]:
     """Turn a check function into a claim.
 
@@ -205,9 +204,9 @@ def claim(
         raise ValueError(f"mutants of {name}: none given, at least one must be rejected")
     if len(set(names)) < len(names):
         raise ValueError(f"variants of {name}: two of one name among {', '.join(names)}")
-    if not conditions and (expected == "refuted_as_stated") != bool(correction):
+    if (expected == "refuted_as_stated") != bool(correction):
         raise ValueError(f"correction of {name}: a refuted claim needs one, no other may have one")
-    conditions = conditions or correction or "; ".join(hypotheses) or "none"
+    conditions = correction or "; ".join(hypotheses) or "none"
     conditions += f" ({where})" if where else ""
 
     def wrap(check: Check) -> Claim:

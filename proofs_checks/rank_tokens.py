@@ -62,9 +62,7 @@ def spans_add(
     hypotheses={
         "the baseline is prod(D) over all n tokens": {"baseline I": {"named_baseline": False}},
         "one erasure a factor": {"two erasures a factor": {"erasures": 2}},
-        "keys in general position (for attaining it)": {
-            "for any keys": {"generic": False}
-        },
+        "keys in general position (for attaining it)": {"for any keys": {"generic": False}},
         "all beta non-zero (for attaining it)": {"a beta of 0": {"zero_beta": True}},
         "no decay is zero (for attaining it)": {"decays of 0": {"zero_decay": True}},
     },

@@ -28,12 +28,15 @@ from proofs_checks.loops import (
     source="derivation; Bischof and Van Loan 1987 (WY form); LT2, App. B.1 for the product",
     evidence="symbolic",
     hypotheses={
+        "no gates": {"a scalar gate": {"gated": True}},
         "later loops stand on the left": {"later loops on the right": {"later_on_the_left": False}},
     },
     where="any keys and any beta",
     mutants={"the coupling left out": {"coupled": False}},
 )
-def compact_wy(*, fast: bool, later_on_the_left: bool = True, coupled: bool = True) -> Finding:
+def compact_wy(
+    *, fast: bool, gated: bool = False, later_on_the_left: bool = True, coupled: bool = True
+) -> Finding:
     """Induction on T, with all matrices as letters that do not commute.
 
     At T = 1 both sides are `b k k^T`. `S` stands for stril(K^T K), `B` for diag(beta), `M` for the
@@ -46,7 +49,7 @@ def compact_wy(*, fast: bool, later_on_the_left: bool = True, coupled: bool = Tr
     )
     row = -b * kt * K * M if coupled else 0
     old = 1 - K * M * Kt
-    new_factor = 1 - k * b * kt
+    new_factor = (Symbol("g") if gated else 1) * (1 - k * b * kt)
     stepped = new_factor * old if later_on_the_left else old * new_factor
     claimed = 1 - (K * M * Kt + k * row * Kt + k * b * kt)
     step_holds = expand(stepped - claimed) == 0

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from dataclasses import replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
@@ -34,14 +35,26 @@ def test_wrong_variant_is_rejected(claim: Claim, variant: str) -> None:
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=_name)
-def test_no_keyword_of_a_check_is_left_without_a_variant(claim: Claim) -> None:
-    """A hypothesis that is taken out of the ledger leaves the keyword that dropped it behind."""
-    varied = [kw for kw in claim.variants.values()]
+def test_every_keyword_of_a_check_has_its_variants(claim: Claim) -> None:
+    assert not _left_over(claim)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=_name)
+def test_a_hypothesis_cannot_be_deleted_unnoticed(claim: Claim) -> None:
+    """Without it in the ledger, the keyword that dropped it is left over."""
+    for hypothesis in claim.hypotheses:
+        kept = {name: some for name, some in claim.hypotheses.items() if name != hypothesis}
+        assert _left_over(replace(claim, hypotheses=kept)), hypothesis
+
+
+def _left_over(claim: Claim) -> list[str]:
+    """Keywords of a check, or listed values of one, that no variant sets."""
+    found = []
     for keyword, wanted in _other_values(claim).items():
-        given = {repr(kw[keyword]) for kw in varied if keyword in kw}
-        assert given, f"no variant changes {keyword}"
+        given = {repr(kw[keyword]) for kw in claim.variants.values() if keyword in kw}
         missing = {repr(value) for value in wanted} - given
-        assert not missing, f"no variant sets {keyword} to {missing}"
+        found += [keyword] if not given else [f"{keyword}={value}" for value in sorted(missing)]
+    return found
 
 
 def _other_values(claim: Claim) -> dict[str, tuple[Any, ...]]:
@@ -65,7 +78,8 @@ def test_every_condition_is_a_hypothesis_with_a_variant_that_drops_it() -> None:
             for hypothesis in claim.hypotheses:
                 assert stated.startswith(hypothesis), (claim.id, claim.title)
                 stated = stated.removeprefix(hypothesis).removeprefix("; ")
-            assert not stated or stated == "none" or stated.startswith(" ("), claim.title
+            rest = stated if claim.hypotheses else stated.removeprefix("none")
+            assert not rest or rest.startswith(" ("), claim.title
 
 
 def test_claims_are_named_once() -> None:
