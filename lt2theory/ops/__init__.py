@@ -10,6 +10,9 @@ from lt2theory.ops.backends import RECURRENCES as RECURRENCES
 from lt2theory.ops.factors import AttentionInputs as AttentionInputs
 from lt2theory.ops.factors import FactorOrder as FactorOrder
 from lt2theory.ops.factors import Factors as Factors
+from lt2theory.ops.normalised import Stabilised as Stabilised
+from lt2theory.ops.normalised import run_normalised as run_normalised
+from lt2theory.ops.normalised import stabilise as stabilise
 from lt2theory.ops.recurrence import explain_recurrence as explain_recurrence
 from lt2theory.ops.recurrence import linear_recurrence as linear_recurrence
 from lt2theory.ops.recurrence import run_factors as run_factors
