@@ -1,7 +1,7 @@
 """What a mixer is: `prepare`, the family of its op, and `output`."""
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -71,7 +71,15 @@ class Mixer(nn.Module, ABC, Generic[Inputs]):
 
 
 class LinearMixer(Mixer[Factors]):
-    """A mixer whose op is `linear_recurrence`."""
+    """A mixer whose op is `linear_recurrence`.
+
+    Attributes:
+        own_decay: How many decays a head has by the mixer's definition, where `decay_grain` may
+            say otherwise: one (`head`) or one a key channel (`channel`). None: the mixer has no
+            decay, or one that belongs to it.
+    """
+
+    own_decay: ClassVar[Literal["head", "channel"] | None] = None
 
 
 class AttentionMixer(Mixer[AttentionInputs]):

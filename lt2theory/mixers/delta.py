@@ -14,28 +14,30 @@ from lt2theory.mixers.stream import Slot, Stream
 
 
 class DeltaMixer(LinearMixer):
-    """Base of DeltaNet, GDN and KDA: unit keys and queries, `beta = sigmoid(x W_b)`.
+    """Base of DeltaNet, GDN, KDA and DeltaProduct: unit keys and queries, `beta = sigmoid(x W_b)`.
 
     Parameter names are FLA's: `q_proj`, `k_proj`, `v_proj`, `b_proj`, `{q,k,v}_conv1d.weight`.
+    With several factors a token, the outputs of k, v and b are those of the factors in turn.
     """
 
-    def __init__(self, options: MixerOptions) -> None:
+    def __init__(self, options: MixerOptions, num_factors: int = 1) -> None:
         super().__init__(options)
+        self.num_factors = num_factors
         keys = options.num_heads * options.head_dim
         values = options.num_heads * options.value_dim
         self.q_proj = nn.Linear(options.width, keys, bias=False)
-        self.k_proj = nn.Linear(options.width, keys, bias=False)
-        self.v_proj = nn.Linear(options.width, values, bias=False)
-        self.b_proj = nn.Linear(options.width, options.num_heads, bias=False)
+        self.k_proj = nn.Linear(options.width, num_factors * keys, bias=False)
+        self.v_proj = nn.Linear(options.width, num_factors * values, bias=False)
+        self.b_proj = nn.Linear(options.width, num_factors * options.num_heads, bias=False)
         if options.conv_width:
             self.q_conv1d = ShortConvolution(keys, options.conv_width)
-            self.k_conv1d = ShortConvolution(keys, options.conv_width)
-            self.v_conv1d = ShortConvolution(values, options.conv_width)
+            self.k_conv1d = ShortConvolution(num_factors * keys, options.conv_width)
+            self.v_conv1d = ShortConvolution(num_factors * values, options.conv_width)
         self.o_proj = nn.Linear(values, options.width, bias=False)
 
     def project(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None
-    ) -> tuple[Float[Tensor, "b t h k"], Float[Tensor, "b t 1 h k"], Float[Tensor, "b t 1 h v"]]:
+    ) -> tuple[Float[Tensor, "b t h k"], Float[Tensor, "b t f h k"], Float[Tensor, "b t f h v"]]:
         """Queries, keys and values after convolution, silu and normalisation.
 
         Args:
@@ -44,27 +46,28 @@ class DeltaMixer(LinearMixer):
             slot: Convolution history, updated.
 
         Returns:
-            q `[b t h k]`, k `[b t 1 h k]`, v `[b t 1 h v]`; q and k have length one.
+            q `[b t h k]`, k `[b t f h k]`, v `[b t f h v]`; q and k have length one.
         """
         z = at_least_float32(torch.cat([self.q_proj(x), self.k_proj(x), self.v_proj(x)], -1))
         if self.options.conv_width:
             convs = (self.q_conv1d, self.k_conv1d, self.v_conv1d)
             z = short_convolution(z, torch.cat([c.weight for c in convs]), stream, slot)
-        keys, heads = self.q_proj.out_features, self.options.num_heads
-        q, k, v = F.silu(z).split([keys, keys, self.v_proj.out_features], -1)
-        q, k = unit(q.unflatten(-1, (heads, -1))), unit(k.unflatten(-1, (heads, -1)))
-        return q, k.unsqueeze(2), v.unflatten(-1, (heads, -1)).unsqueeze(2)
+        widths = [layer.out_features for layer in (self.q_proj, self.k_proj, self.v_proj)]
+        q, k, v = F.silu(z).split(widths, -1)
+        factors = (self.num_factors, self.options.num_heads, -1)
+        q = unit(q.unflatten(-1, (self.options.num_heads, -1)))
+        return q, unit(k.unflatten(-1, factors)), v.unflatten(-1, factors)
 
-    def erase_strength(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t 1 h"]:
+    def erase_strength(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t f h"]:
         """Beta, in (0, 1), or in (0, 2) with negative eigenvalues.
 
         Args:
             x: Input `[b t d]`.
 
         Returns:
-            `[b t 1 h]`.
+            `[b t f h]`.
         """
-        beta = torch.sigmoid(at_least_float32(self.b_proj(x))).unsqueeze(2)
+        beta = torch.sigmoid(at_least_float32(self.b_proj(x))).unflatten(-1, (self.num_factors, -1))
         return 2.0 * beta if self.options.negative_eigenvalues else beta
 
     @override

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from lt2theory.mixers.base import at_least_float32
+from lt2theory.mixers.decay import mamba_decay, num_decays
 from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.initialise import decay_rate_, time_step_bias_
 from lt2theory.mixers.norm import RMSNorm
@@ -21,13 +22,18 @@ class GatedDeltaNet(DeltaMixer):
     `log alpha = -exp(A_log) softplus(x W_a + dt_bias)`. Parameter names of FLA's `GatedDeltaNet`.
     """
 
-    def __init__(self, options: MixerOptions) -> None:
-        super().__init__(options)
+    own_decay = "head"
+
+    def __init__(self, options: MixerOptions, num_factors: int = 1) -> None:
+        super().__init__(options, num_factors)
         values = options.num_heads * options.value_dim
-        self.a_proj = nn.Linear(options.width, options.num_heads, bias=False)
+        decays = options.num_heads * num_decays(options, self.own_decay)
+        if decays:
+            self.a_proj = nn.Linear(options.width, decays, bias=False)
         self.g_proj = nn.Linear(options.width, values, bias=False)
-        self.A_log = nn.Parameter(torch.zeros(options.num_heads))
-        self.dt_bias = nn.Parameter(torch.zeros(options.num_heads))
+        if decays:
+            self.A_log = nn.Parameter(torch.zeros(options.num_heads))
+            self.dt_bias = nn.Parameter(torch.zeros(decays))
         self.o_norm = RMSNorm(options.value_dim, options.norm_eps)
 
     @override
@@ -35,9 +41,22 @@ class GatedDeltaNet(DeltaMixer):
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
         q, k, v = self.project(x, stream, slot)
-        step = F.softplus(at_least_float32(self.a_proj(x)) + self.dt_bias)
-        log_decay = -(at_least_float32(self.A_log).exp() * step).unsqueeze(2)
-        return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
+        return Factors(q, k, v, log_decay=self.log_decay(x), beta=self.erase_strength(x))
+
+    def log_decay(
+        self, x: Float[Tensor, "b t d"]
+    ) -> Float[Tensor, "b t 1 h"] | Float[Tensor, "b t 1 h k"] | None:
+        """Natural log of alpha.
+
+        Args:
+            x: Input `[b t d]`.
+
+        Returns:
+            One a head `[b t 1 h]`, or as `decay_grain` says; None for no decay.
+        """
+        if not num_decays(self.options, self.own_decay):
+            return None
+        return mamba_decay(self.a_proj(x), self.A_log, self.dt_bias, self.options.head_dim)
 
     @override
     def output(
@@ -50,5 +69,6 @@ class GatedDeltaNet(DeltaMixer):
     @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
         super().initialise(generator, std)
-        decay_rate_(self.A_log, generator)
-        time_step_bias_(self.dt_bias, generator)
+        if num_decays(self.options, self.own_decay):
+            decay_rate_(self.A_log, generator)
+            time_step_bias_(self.dt_bias, generator)

@@ -3,10 +3,10 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 from typing_extensions import override
 
 from lt2theory.mixers.base import at_least_float32
+from lt2theory.mixers.decay import mamba_decay, num_decays
 from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.initialise import decay_rate_, time_step_bias_
 from lt2theory.mixers.norm import RMSNorm
@@ -22,19 +22,23 @@ class KimiDeltaAttention(DeltaMixer):
     sigmoid. Parameter names of FLA's `KimiDeltaAttention`.
     """
 
+    own_decay = "channel"
+
     def __init__(self, options: MixerOptions) -> None:
         super().__init__(options)
         width, rank = options.width, options.value_dim
-        keys = options.num_heads * options.head_dim
         values = options.num_heads * options.value_dim
-        self.f_proj = nn.Sequential(
-            nn.Linear(width, rank, bias=False), nn.Linear(rank, keys, bias=False)
-        )
+        decays = options.num_heads * num_decays(options, self.own_decay)
+        if decays:
+            self.f_proj = nn.Sequential(
+                nn.Linear(width, rank, bias=False), nn.Linear(rank, decays, bias=False)
+            )
         self.g_proj = nn.Sequential(
             nn.Linear(width, rank, bias=False), nn.Linear(rank, values, bias=True)
         )
-        self.A_log = nn.Parameter(torch.zeros(options.num_heads))
-        self.dt_bias = nn.Parameter(torch.zeros(keys))
+        if decays:
+            self.A_log = nn.Parameter(torch.zeros(options.num_heads))
+            self.dt_bias = nn.Parameter(torch.zeros(decays))
         self.o_norm = RMSNorm(options.value_dim, options.norm_eps)
 
     @override
@@ -42,9 +46,9 @@ class KimiDeltaAttention(DeltaMixer):
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
         q, k, v = self.project(x, stream, slot)
-        step = F.softplus(at_least_float32(self.f_proj(x)) + self.dt_bias)
-        step = step.unflatten(-1, (self.options.num_heads, -1))
-        log_decay = -(at_least_float32(self.A_log).exp().unsqueeze(-1) * step).unsqueeze(2)
+        log_decay = None
+        if num_decays(self.options, self.own_decay):
+            log_decay = mamba_decay(self.f_proj(x), self.A_log, self.dt_bias, self.options.head_dim)
         return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
 
     @override
@@ -59,5 +63,6 @@ class KimiDeltaAttention(DeltaMixer):
     @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
         super().initialise(generator, std)
-        decay_rate_(self.A_log, generator, low=1.0)
-        time_step_bias_(self.dt_bias, generator)
+        if num_decays(self.options, self.own_decay):
+            decay_rate_(self.A_log, generator, low=1.0)
+            time_step_bias_(self.dt_bias, generator)

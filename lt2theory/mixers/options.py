@@ -28,6 +28,8 @@ class MixerOptions:
             or one a key channel.
         decay_groups: Decays a head where they are grouped; divides `head_dim`.
         num_factors: Factors a token of Gated DeltaProduct.
+        gate_soft_cap: Largest size of the mLSTM's gates before their exponential and sigmoid,
+            reached smoothly; None for no cap.
         block_size: Tokens of a block of NSA.
         num_blocks: Blocks that a query of NSA selects, its own among them.
         top_k: Keys that a query of DSA attends to.
@@ -49,6 +51,7 @@ class MixerOptions:
     decay_grain: DecayGrain = "own"
     decay_groups: int = 1
     num_factors: int = 2
+    gate_soft_cap: float | None = 15.0
     block_size: int = 16
     num_blocks: int = 4
     top_k: int = 32

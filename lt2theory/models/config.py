@@ -63,6 +63,9 @@ class LoopedConfig(BaseModel):
         1, ge=1, description="Decays a head with decay_grain='grouped'; divides head_dim."
     )
     num_factors: int = Field(2, ge=1, description="Factors a token of Gated DeltaProduct.")
+    gate_soft_cap: float | None = Field(
+        15.0, gt=0, description="Soft cap of the mLSTM's gates (arXiv 2503.13427); None for none."
+    )
     block_size: int = Field(16, ge=1, description="Tokens of a block of NSA.")
     num_blocks: int = Field(
         4, ge=1, description="Blocks that a query of NSA selects, its own among them."
@@ -128,14 +131,33 @@ class LoopedConfig(BaseModel):
                 f"loop_state: 'accumulate' needs a linear layer, and pattern {self.pattern!r} has "
                 "none; use 'rescan'"
             )
-        if self.decay_grain == "grouped" and self.key_dim % self.decay_groups:
-            raise ValueError(
-                f"decay_groups: {self.decay_groups} must divide head_dim {self.key_dim}"
-            )
+        self._check_decay(layers)
         if self.backend not in BACKENDS:
             allowed = ", ".join(BACKENDS)
             raise ValueError(f"backend: {self.backend!r} is not available; allowed: {allowed}")
         return self
+
+    def _check_decay(self, layers: tuple[LayerSpec, ...]) -> None:
+        """Refuse a grain of the decay that would do nothing or does not fit.
+
+        Raises:
+            ValueError: Naming `decay_grain` or `decay_groups`.
+        """
+        gated = [n for n, kind in MIXERS.items() if getattr(kind, "own_decay", None) is not None]
+        if self.decay_grain != "own" and not any(layer.mixer in gated for layer in layers):
+            raise ValueError(
+                f"decay_grain: {self.decay_grain!r} does nothing in pattern {self.pattern!r}; "
+                f"allowed there: 'own'; the mixers that take another are {', '.join(gated)}"
+            )
+        if self.decay_grain != "grouped" and self.decay_groups != 1:
+            raise ValueError(
+                f"decay_groups: {self.decay_groups} does nothing with decay_grain="
+                f"{self.decay_grain!r}; must be 1 there"
+            )
+        if self.key_dim % self.decay_groups:
+            raise ValueError(
+                f"decay_groups: {self.decay_groups} must divide head_dim {self.key_dim}"
+            )
 
     @property
     def layers(self) -> tuple[LayerSpec, ...]:
@@ -179,6 +201,7 @@ class LoopedConfig(BaseModel):
             decay_grain=self.decay_grain,
             decay_groups=self.decay_groups,
             num_factors=self.num_factors,
+            gate_soft_cap=self.gate_soft_cap,
             block_size=self.block_size,
             num_blocks=self.num_blocks,
             top_k=self.top_k,

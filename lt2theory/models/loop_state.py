@@ -12,7 +12,7 @@ from torch import Tensor
 from lt2theory.mixers import LinearMixer, Slot, Stream
 from lt2theory.models.block import AnyMixer, Mix
 from lt2theory.models.config import LoopedConfig
-from lt2theory.ops import run_attention, run_factors
+from lt2theory.ops import run_attention, run_factors, stabilise
 from lt2theory.ops.factors import AttentionInputs, Factors, IndexedInputs
 
 Prepared = Factors | AttentionInputs
@@ -80,12 +80,31 @@ class LoopState:
         if self._config.loop_state == "accumulate":
             factors = factors.after(self._earlier.get(layer))
             self._earlier[layer] = factors
+        if factors.log_write is not None:
+            return self._recur_normalised(factors, slot)
         o, slot.state = run_factors(
             respect_segments(factors, self._stream),
             initial_state=slot.state,
             backend=self._config.backend,
         )
         return o
+
+    def _recur_normalised(self, factors: Factors, slot: Slot) -> Float[Tensor, "b t h v"]:
+        """The stabiliser depends on all factors of a token, so it comes after they are joined."""
+        segments = self._stream.segments
+        plain = stabilise(
+            factors,
+            slot.log_max,
+            starts=self._stream.starts(),
+            real=None if segments is None else segments >= 0,
+        )
+        read, slot.state = run_factors(
+            respect_segments(plain.factors, self._stream),
+            initial_state=slot.state,
+            backend=self._config.backend,
+        )
+        slot.log_max = plain.last_log_max(slot.log_max)
+        return plain.normalise(read)
 
     def _attend(self, inputs: AttentionInputs, slot: Slot) -> Float[Tensor, "b t h v"]:
         new = inputs.k.shape[1]

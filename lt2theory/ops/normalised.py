@@ -160,6 +160,9 @@ def _stabilisers(
     A step is the map `m -> max(m + a, c)`, and so are steps in a row: a scan of doubling reach
     joins them. Sums of decays are compared, never subtracted, so none of them cancels however
     long the sequence is.
+
+    Returns:
+        Both `[b t f h]`, without a gradient.
     """
     shift, floor = log_decay, log_write.clamp(min=0.0)
     if starts is not None:
