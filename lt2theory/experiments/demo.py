@@ -114,7 +114,7 @@ def _done_before(folder: Path, identity: str) -> Demo | None:
     if not (folder / SUMMARY).exists() or not (folder / REPORT).exists():
         return None
     kept = read_json(folder / SUMMARY)
-    if kept.get("identity") != identity:
+    if kept.get("identity") != identity or "predictions" not in kept:
         return None
     rows = tuple(PredictionRow(**row) for row in kept["predictions"])
     return Demo(folder / REPORT, rows, done_before=True)
@@ -219,10 +219,15 @@ def _report(answers: list[Answer], study: Study) -> Report:
             "stage",
             "scored accuracy",
             "floor",
+            "floor's name",
             "splits",
             "interval",
+            "claim id",
             "reach",
+            "beta",
+            "gate baseline",
             "effective rank",
+            "orthogonal keys",
         ),
         provenance=provenance_of(study.run_folders(), command="lt2 demo"),
     )

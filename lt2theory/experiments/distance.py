@@ -106,7 +106,8 @@ def learning_prediction(evidence: Evidence) -> PredictionRow:
         ),
         basis="W1",
         happened=(
-            f"Longest length solved: {', '.join(lengths)}. One token beyond the reach the accuracy "
+            f"Longest length solved: {', '.join(lengths)}. One token beyond the reach the test "
+            "accuracy "
             + (
                 f"of {tested} tested runs differs from the floor {FLOOR} by at most {off:.3f}."
                 if tested
@@ -207,7 +208,8 @@ def _by_distance(tests: pd.DataFrame, row: PredictionRow) -> list[ReportFigure]:
 _STAGES = (
     "Every length that was trained on in the runs that go one token beyond the reach: seeds that "
     "solved it among those that came so far, median steps, and the last accuracy on fresh "
-    f"instances: mean, lowest and highest seed. Floor: {FLOOR}."
+    "instances of the evaluation split (the prediction speaks of the test split): mean, lowest and "
+    f"highest seed. Floor: {FLOOR}."
 )
 
 

@@ -54,6 +54,8 @@ def answer(evidence: Evidence) -> Answer:
                 tables=[*section.tables, ReportTable(_floor_table(ground), "Every floor (H1).")],
                 notes=[
                     *section.notes,
+                    "The table's interval is over two seeds; the prediction is judged by every "
+                    "seed's interval over instances.",
                     "Other supervision is another problem: results with a label at the final query "
                     "alone must not be mixed with these.",
                 ],

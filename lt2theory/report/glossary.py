@@ -23,6 +23,26 @@ GLOSSARY: Mapping[str, str] = {
         "The accuracy of a rule that lacks the skill in question, such as guessing or ignoring a "
         "part of the input. An accuracy says something only where it exceeds every floor."
     ),
+    "floor's name": (
+        "Uniform: guessing among the answers. Majority: always the commonest answer at that "
+        "position. Memory majority: the commonest bit of the memory. Never named: the pointer's "
+        "first bit, right for certain where no swap has named it. Others say what they ignore."
+    ),
+    "claim id": (
+        "A letter and a number such as E8 or W1: an entry of docs/theory.md, with statement, "
+        "conditions and evidence; `lt2 verify --only E8` checks it again."
+    ),
+    "beta": (
+        "How strongly a delta-rule layer erases what its state holds along the present key: 0 "
+        "nothing, 1 all of it, 2 turns the sign round."
+    ),
+    "gate baseline": (
+        "The product of the decays alone. Ranks are those of what erasure adds to it, since "
+        "against the identity decays would count too."
+    ),
+    "orthogonal keys": (
+        "The effective rank that the same strengths would give if the loops' keys were orthogonal."
+    ),
     "splits": (
         "Instances are divided for good by their content: training, evaluation (it decides about "
         "stages) and test (read once, at the end)."

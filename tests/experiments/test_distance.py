@@ -84,7 +84,7 @@ def test_what_is_said_follows_the_runs(outcome: Any, make_evidence: Any) -> None
     row = learning_prediction(make_evidence(arms(outcome, changes)))
     assert row.happened == (
         "Longest length solved: none with T = 1 (0 of 4 runs), 16 with T = 2 (1 of 4 runs), 29 "
-        "with T = 4 (4 of 4 runs). One token beyond the reach the accuracy of 12 tested runs "
+        "with T = 4 (4 of 4 runs). One token beyond the reach the test accuracy of 12 tested runs "
         "differs from the floor 0.5 by at most 0.400."
     )
 
@@ -145,5 +145,5 @@ def test_runs_that_diverged_altogether_are_reported(outcome: Any, make_evidence:
     report = answer(make_evidence(runs))
     assert [row.verdict for row in report.predictions] == ["not as predicted", "inconclusive"]
     assert report.predictions[0].happened.endswith(
-        "One token beyond the reach the accuracy was not tested."
+        "One token beyond the reach the test accuracy was not tested."
     )

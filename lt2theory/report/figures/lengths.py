@@ -99,7 +99,8 @@ def exact_prefix(
             legend=False,
             ax=axes,
         )
-    axes.set_xlim(1, float(numbers(frame, "position").max()))
+    places = numbers(frame, "position")
+    axes.set_xlim(float(places.min()), float(places.max()))
     axes.set_xlabel("position (tokens)")
     axes.set_ylabel("share of sequences exact so far")
     if training_length is not None:
