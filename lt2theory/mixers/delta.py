@@ -67,7 +67,8 @@ class DeltaMixer(LinearMixer):
         Returns:
             `[b t f h]`.
         """
-        beta = torch.sigmoid(at_least_float32(self.b_proj(x))).unflatten(-1, (self.num_factors, -1))
+        raw: Tensor = at_least_float32(self.b_proj(x)).unflatten(-1, (self.num_factors, -1))
+        beta = torch.sigmoid(raw)
         return 2.0 * beta if self.options.negative_eigenvalues else beta
 
     @override

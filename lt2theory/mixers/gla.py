@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from lt2theory.mixers.base import at_least_float32
+from lt2theory.mixers.decay import num_decays, over_channels
 from lt2theory.mixers.options import MixerOptions
 from lt2theory.mixers.retention import RetentionMixer
 from lt2theory.mixers.stream import Slot, Stream
@@ -27,18 +28,23 @@ class GatedLinearAttention(RetentionMixer):
     `RetentionMixer` names.
     """
 
+    own_decay = "channel"
+
     def __init__(self, options: MixerOptions) -> None:
         super().__init__(options)
-        keys = options.num_heads * options.head_dim
-        self.gk_proj = nn.Sequential(
-            nn.Linear(options.width, _GATE_RANK, bias=False), nn.Linear(_GATE_RANK, keys)
-        )
+        decays = options.num_heads * num_decays(options, self.own_decay)
+        if decays:
+            self.gk_proj = nn.Sequential(
+                nn.Linear(options.width, _GATE_RANK, bias=False), nn.Linear(_GATE_RANK, decays)
+            )
 
     @override
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
         q, k, v = self.project(x, stream, slot)
-        gate = at_least_float32(self.gk_proj(x)).unflatten(-1, (self.options.num_heads, -1))
-        log_decay = F.logsigmoid(gate) / _GATE_TEMPERATURE
-        return Factors(q, k.unsqueeze(2), v.unsqueeze(2), log_decay=log_decay.unsqueeze(2))
+        log_decay = None
+        if num_decays(self.options, self.own_decay):
+            gate = at_least_float32(self.gk_proj(x)).unflatten(-1, (self.options.num_heads, -1))
+            log_decay = over_channels(F.logsigmoid(gate) / _GATE_TEMPERATURE, self.options.head_dim)
+        return Factors(q, k.unsqueeze(2), v.unsqueeze(2), log_decay=log_decay)
