@@ -8,6 +8,7 @@ from lt2theory.mixers import MIXERS, LinearMixer, MixerOptions
 from lt2theory.mixers.options import DecayGrain
 from lt2theory.models.pattern import LayerSpec, expand_pattern
 from lt2theory.ops import BACKENDS
+from lt2theory.ops.dsa_reference import IndexerLoss
 
 
 class LoopedConfig(BaseModel):
@@ -70,9 +71,22 @@ class LoopedConfig(BaseModel):
     num_blocks: int = Field(
         4, ge=1, description="Blocks that a query of NSA selects, its own among them."
     )
-    top_k: int = Field(32, ge=1, description="Keys that a query of DSA attends to.")
+    top_k: int = Field(
+        32,
+        ge=1,
+        description="Keys that a query of DSA attends to, of those that its indexer scores "
+        "highest. Its keys and values are laid out as in softmax layers, num_kv_heads of each (1: "
+        "shared by all heads), not compressed as in DeepSeek's MLA.",
+    )
     index_heads: int = Field(4, ge=1, description="Heads of DSA's indexer.")
     index_dim: int = Field(16, ge=1, description="Width of a head of DSA's indexer.")
+    indexer_loss: IndexerLoss = Field(
+        "dense",
+        description="Keys over which DSA's indexer learns the attention: 'dense' compares all "
+        "visible ones (the report's warm-up, which also attends to all: top_k at the sequence's "
+        "length), 'sparse' the selected ones, for an indexer that has been warmed up. Trains "
+        "only where the auxiliary losses are asked for.",
+    )
     output_gate: bool = Field(False, description="Gate the output of softmax layers by a sigmoid.")
     loop_gate: bool = Field(
         True, description="Learn rho, the loop residual; it starts at zero (LT2, section 3.1)."
@@ -101,6 +115,11 @@ class LoopedConfig(BaseModel):
         "full scale; at toy widths it is several times larger and learns state tracking later.",
     )
     embedding_std: float = Field(1.0, gt=0, description="Deviation of the embeddings at the start.")
+    checkpointing: Literal["none", "loop", "block"] = Field(
+        "none",
+        description="What backward computes again instead of keeping it: nothing, every loop, or "
+        "every block of every loop. The values are the same bits; not under torch.func.",
+    )
     backend: str = Field("auto", description="Backend of the ops; 'auto' chooses and can explain.")
 
     @model_validator(mode="after")
@@ -117,6 +136,8 @@ class LoopedConfig(BaseModel):
             )
         if self.positions == "rope" and self.key_dim % 2:
             raise ValueError(f"head_dim: {self.key_dim} must be even for positions='rope'")
+        if self.positions == "rope" and self.index_dim % 2:
+            raise ValueError(f"index_dim: {self.index_dim} must be even for positions='rope'")
         if self.key_dim % 2 and any(layer.mixer == "retnet" for layer in layers):
             raise ValueError(f"head_dim: {self.key_dim} must be even for retnet, which rotates")
         if (self.positions == "learned") != (self.max_length is not None):

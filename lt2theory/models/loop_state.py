@@ -12,10 +12,13 @@ from torch import Tensor
 from lt2theory.mixers import LinearMixer, Slot, Stream
 from lt2theory.models.block import AnyMixer, Mix
 from lt2theory.models.config import LoopedConfig
-from lt2theory.ops import run_attention, run_factors, stabilise
-from lt2theory.ops.factors import AttentionInputs, Factors, IndexedInputs
+from lt2theory.ops import indexer_loss, run_attention, run_factors, stabilise
+from lt2theory.ops.factors import AttentionInputs, Factors, IndexedInputs, join_factors
 
 Prepared = Factors | AttentionInputs
+
+Earlier = dict[int, tuple[Factors, ...]]
+"""By layer, the factors of its loops so far."""
 
 _RESET = {torch.float32: -110.0, torch.float64: -800.0}
 """Log decays whose exponential is exactly zero: they empty the state at a segment's start."""
@@ -29,9 +32,12 @@ class LoopState:
         stream: Where the tokens stand.
         slots: What every (layer, loop) remembers, updated in place; None remembers nothing.
         record: Whether to keep what the mixers prepare.
+        losses: Whether to compute the losses of the indexers.
 
     Attributes:
         prepared: What each (layer, loop) prepared; filled only when recording.
+        indexer_losses: The loss of each (layer, loop) that has an indexer; filled only when asked.
+        earlier: Under `accumulate`, what each layer prepared in the loops so far.
     """
 
     def __init__(
@@ -41,13 +47,44 @@ class LoopState:
         slots: dict[tuple[int, int], Slot] | None = None,
         *,
         record: bool = False,
+        losses: bool = False,
     ) -> None:
         self.prepared: dict[tuple[int, int], Prepared] = {}
+        self.earlier: Earlier = {}
+        self.indexer_losses: dict[tuple[int, int], Tensor] = {}
         self._config = config
         self._stream = stream
         self._slots = slots
         self._record = record
-        self._earlier: dict[int, Factors] = {}
+        self._losses = losses
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a part of the loop may run again: nothing is remembered or recorded."""
+        return self._slots is None and not self._record
+
+    def branch(self, earlier: Earlier) -> "LoopState":
+        """A loop state for the same tokens that goes its own way, for a part that may run again.
+
+        Args:
+            earlier: What the layers of the part prepared before.
+
+        Returns:
+            The branch.
+        """
+        assert self.is_repeatable, "a part that writes to a cache or a record runs once"
+        branch = LoopState(self._config, self._stream, losses=self._losses)
+        branch.earlier = dict(earlier)
+        return branch
+
+    def take_over(self, branch: "LoopState") -> None:
+        """Go on from where a branch ended.
+
+        Args:
+            branch: What `branch` gave, after its part has run.
+        """
+        self.earlier.update(branch.earlier)
+        self.indexer_losses.update(branch.indexer_losses)
 
     def mix_at(self, layer: int, loop: int) -> Mix:
         """Join a mixer with its op, at one place of the loop.
@@ -68,7 +105,7 @@ class LoopState:
                 return mixer.output(self._recur(layer, factors, slot), x)
             inputs = mixer.prepare(x, self._stream, slot)
             self._note(layer, loop, inputs)
-            return mixer.output(self._attend(inputs, slot), x)
+            return mixer.output(self._attend(layer, loop, inputs, slot), x)
 
         return mix
 
@@ -78,8 +115,10 @@ class LoopState:
 
     def _recur(self, layer: int, factors: Factors, slot: Slot) -> Float[Tensor, "b t h v"]:
         if self._config.loop_state == "accumulate":
-            factors = factors.after(self._earlier.get(layer))
-            self._earlier[layer] = factors
+            parts = self.earlier.get(layer, ())
+            # Nobody reads an earlier query again; a view of the key keeps it from being held.
+            self.earlier[layer] = (*parts, replace(factors, q=factors.k[:, :, -1]))
+            factors = join_factors((*parts, factors))
         if factors.log_write is not None:
             return self._recur_normalised(factors, slot)
         o, slot.state = run_factors(
@@ -106,16 +145,23 @@ class LoopState:
         slot.log_max = plain.last_log_max(slot.log_max)
         return plain.normalise(read)
 
-    def _attend(self, inputs: AttentionInputs, slot: Slot) -> Float[Tensor, "b t h v"]:
+    def _attend(
+        self, layer: int, loop: int, inputs: AttentionInputs, slot: Slot
+    ) -> Float[Tensor, "b t h v"]:
         new = inputs.k.shape[1]
         inputs = _with_past(inputs, slot)
-        past = inputs.k.shape[1] - new
-        o = run_attention(
-            inputs,
-            query_segments=self._stream.segments,
-            key_segments=self._stream.segments_with_past(past),
-            backend=self._config.backend,
-        )
+        asking = self._stream.segments
+        asked = self._stream.segments_with_past(inputs.k.shape[1] - new)
+        backend = self._config.backend
+        o = run_attention(inputs, query_segments=asking, key_segments=asked, backend=backend)
+        if self._losses and isinstance(inputs, IndexedInputs):
+            self.indexer_losses[layer, loop] = indexer_loss(
+                inputs,
+                kind=self._config.indexer_loss,
+                query_segments=asking,
+                key_segments=asked,
+                backend=backend,
+            )
         if self._slots is not None:
             _remember(inputs, slot)
         return o
