@@ -1,6 +1,7 @@
 """What the matrix states of a trained model hold: their rank, and how well pairs are recalled.
 
 A pair is one factor's key and value; under `accumulate` a token stores one for each loop so far.
+An mLSTM's state is its memory C, before the normaliser and without the stabiliser's scale.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from lt2theory.analysis._checks import check_at_least
 from lt2theory.analysis.rank import RankKind, effective_rank, numerical_rank
 from lt2theory.analysis.received import received_factors, token_range
 from lt2theory.models import LoopTrace
-from lt2theory.ops import run_factors
+from lt2theory.ops import run_factors, run_normalised
 from lt2theory.ops.factors import Factors
 
 
@@ -136,11 +137,18 @@ def _states(factors: Factors, every: int, backend: str) -> Iterator[tuple[int, T
     check_at_least("every", every, 1)
     length = factors.k.shape[1]
     state: Tensor | None = None
+    log_max: Tensor | None = None
     for start in range(0, length, every):
         stop = min(start + every, length)
         part = token_range(factors, start, stop)
-        _, state = run_factors(part, initial_state=state, backend=backend)
-        yield stop, state
+        if part.log_write is None:
+            _, state = run_factors(part, initial_state=state, backend=backend)
+            yield stop, state
+        else:
+            _, state, log_max = run_normalised(
+                part, initial_state=state, initial_log_max=log_max, backend=backend
+            )
+            yield stop, state[..., :-1] * log_max.exp()[..., None, None]
 
 
 def _rows(columns: dict[str, Tensor]) -> pd.DataFrame:

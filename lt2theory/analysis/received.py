@@ -54,6 +54,7 @@ def token_range(factors: Factors, start: int, stop: int) -> Factors:
         log_decay=cut(factors.log_decay),
         beta=cut(factors.beta),
         write=cut(factors.write),
+        log_write=cut(factors.log_write),
     )
 
 
@@ -71,5 +72,6 @@ def _in_float64(factors: Factors) -> Factors:
         log_decay=widen(factors.log_decay),
         beta=widen(factors.beta),
         write=widen(factors.write),
+        log_write=widen(factors.log_write),
         skip=widen(factors.skip),
     )

@@ -13,7 +13,7 @@ from lt2theory.analysis.received import received_factors
 from lt2theory.mixers.softmax import SoftmaxAttention
 from lt2theory.models import LoopedModel, LoopTrace
 from lt2theory.models.block import Block
-from lt2theory.ops import run_factors
+from lt2theory.ops import run_factors, run_normalised
 from lt2theory.ops.factors import AttentionInputs, Factors
 
 
@@ -214,7 +214,11 @@ def recurrence_weights(factors: Factors, *, backend: str = "auto") -> Float[Tens
     batch, length, num_factors, heads, _ = factors.k.shape
     units = torch.eye(length, dtype=factors.v.dtype, device=factors.v.device)
     values = units[None, :, None, None].expand(batch, length, num_factors, heads, length)
-    o, _ = run_factors(replace(factors, v=values), backend=backend)
+    factors = replace(factors, v=values)
+    if factors.log_write is None:
+        o, _ = run_factors(factors, backend=backend)
+    else:  # the normaliser knows no values, so outputs are linear in them
+        o, _, _ = run_normalised(factors, backend=backend)
     return o.transpose(1, 2)
 
 

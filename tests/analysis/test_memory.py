@@ -1,5 +1,7 @@
 """State ranks and retrieval against direct computations and the memory claims (M1 to M5)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,6 +60,33 @@ def test_state_rank_equals_the_svd_of_the_state(make_trace, every, loop_state):
                     assert row["largest"] == pytest.approx(s[0].item())
                     assert row["entropy_rank"] == pytest.approx(effective_rank(s).item())
     assert (table["rank"] <= table["bound"]).all()
+
+
+@pytest.mark.parametrize("loop_state", ["rescan", "accumulate"])
+def test_the_state_of_an_mlstm_is_its_memory(make_trace, loop_state):
+    """C_t of the paper, whatever the stabiliser kept it scaled by."""
+    trace = make_trace("mlstm", loop_state=loop_state)
+    trace.factors.update(
+        {
+            place: replace(f, log_write=20 * torch.cos(7 * f.k.sum(-1)))
+            for place, f in trace.factors.items()
+        }
+    )
+    table = state_rank(trace, every=4).set_index(["layer", "loop", "num_tokens", "batch", "head"])
+    for layer, loop, f in received_factors(trace):
+        memory = torch.zeros(3, 2, 6, 6, dtype=torch.float64)
+        for t in range(9):
+            for i in range(f.num_factors):
+                gate = f.log_write[:, t, i].exp()[..., None, None]
+                outer = f.k[:, t, i][..., None] * f.v[:, t, i][:, :, None]
+                memory = f.log_decay[:, t, i].exp()[..., None, None] * memory + gate * outer
+            if t + 1 in (4, 8, 9):
+                for batch, head in ((0, 0), (2, 1)):
+                    row = table.loc[(layer, loop, t + 1, batch, head)]
+                    norm = memory[batch, head].norm().item()
+                    assert row["norm"] == pytest.approx(norm, rel=1e-10)
+    assert (table["rank"] <= table["bound"]).all()
+    assert table["norm"].max() > 1e3
 
 
 def test_retrieval_equals_a_loop_over_the_pairs(make_trace):

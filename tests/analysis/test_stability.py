@@ -1,5 +1,7 @@
 """Residual sizes and first-token mass against direct computations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -32,7 +34,9 @@ def test_residual_rms_of_every_loop(make_trace):
     assert table.loc[table["loops_done"] == 0, "update_rms"].isna().all()
 
 
-@pytest.mark.parametrize("pattern", ["linear_attention", "deltanet", "gdn", "kda"])
+@pytest.mark.parametrize(
+    "pattern", ["linear_attention", "deltanet", "gdn", "kda", "gated_deltaproduct"]
+)
 @pytest.mark.parametrize("loop_state", ["rescan", "accumulate"])
 def test_recurrence_weights_reproduce_the_outputs(make_trace, pattern, loop_state):
     """W applied to values that do not depend on the factor is the op's own output."""
@@ -47,6 +51,27 @@ def test_recurrence_weights_reproduce_the_outputs(make_trace, pattern, loop_stat
         assert (weights.triu(1) == 0).all()
         o = torch.einsum("bhts,bshv->bthv", weights, shared[:, :, 0])
         torch.testing.assert_close(o, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("loop_state", ["rescan", "accumulate"])
+def test_recurrence_weights_of_an_mlstm_are_normalised(make_trace, loop_state):
+    """Every weight over `max(|their sum|, 1)`, from the unrolled recurrence."""
+    divided = []
+    for *_, f in received_factors(make_trace("mlstm", loop_state=loop_state)):
+        f = replace(f, log_write=f.log_write + 6)
+        weights = recurrence_weights(f)
+        decays = f.log_decay.sum(2).cumsum(1)
+        for t in range(9):
+            unnormalised = torch.zeros(3, 2, 9, dtype=torch.float64)
+            for s in range(t + 1):
+                for i in range(f.num_factors):
+                    later = f.log_decay[:, s, i + 1 :].sum(1) + decays[:, t] - decays[:, s]
+                    score = (f.q[:, t] * f.k[:, s, i]).sum(-1) * 6**-0.5
+                    unnormalised[..., s] += (f.log_write[:, s, i] + later).exp() * score
+            normaliser = unnormalised.sum(-1, keepdim=True).abs()
+            divided += (normaliser > 1).flatten().tolist()
+            torch.testing.assert_close(weights[:, :, t], unnormalised / normaliser.clamp(min=1))
+    assert 0 < sum(divided) < len(divided)
 
 
 @pytest.mark.parametrize("window", [None, 1, 3, 20])

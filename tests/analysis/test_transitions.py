@@ -60,7 +60,7 @@ def dense_product(trace: LoopTrace, layer: int, row: int, tokens: range, head: i
     return baseline, product
 
 
-@pytest.mark.parametrize("pattern", ["deltanet", "gdn", "kda"])
+@pytest.mark.parametrize("pattern", ["deltanet", "gdn", "kda", "gated_deltaproduct"])
 @pytest.mark.parametrize("loop_state", ["rescan", "accumulate"])
 @pytest.mark.parametrize("span", [1, 2, 7])
 def test_every_row_equals_the_dense_product(pattern, loop_state, span):
@@ -76,7 +76,9 @@ def test_every_row_equals_the_dense_product(pattern, loop_state, span):
         )
         count = min(row.num_factors, 6)
         expected = np.linalg.svd(baseline - product, compute_uv=False)
-        assert row.num_factors == row.num_loops * span
+        own = trace.factors[row.layer, 0].num_factors
+        assert own == (2 if pattern == "gated_deltaproduct" else 1)
+        assert row.num_factors == row.num_loops * span * own
         assert row.rank == (expected > 1e-8 * expected[0]).sum() <= count
         assert row.absolute_rank == (expected > 0.1).sum()
         assert row.norm == pytest.approx(np.linalg.norm(baseline - product), rel=1e-10)
@@ -123,8 +125,9 @@ def test_accumulate_composes_what_the_state_went_through():
     torch.testing.assert_close(operator.apply(start[:, None])[:, 0], state, rtol=1e-10, atol=1e-12)
 
 
-def test_r8_mixers_without_erasure_have_no_correction():
-    trace = trace_of("linear_attention", "accumulate")
+@pytest.mark.parametrize("pattern", ["linear_attention", "mlstm"])
+def test_r8_mixers_without_erasure_have_no_correction(pattern):
+    trace = trace_of(pattern, "accumulate")
     table = loop_transitions(trace)
     ranks = [name for name in table if name.endswith("rank")] + ["norm", "largest"]
     assert len(ranks) == 9
@@ -132,6 +135,16 @@ def test_r8_mixers_without_erasure_have_no_correction():
     assert table["beta"].isna().all()
     assert not table["mixer_erases"].any()
     assert len(loop_spectrum(trace)) == 0
+
+
+def test_an_mlstm_multiplies_its_state_by_its_forget_gates():
+    """Not by the decays of the stabilised state, which hold the change of the stabiliser too."""
+    trace = trace_of("mlstm", "accumulate")
+    table = loop_transitions(trace).query("layer == 1 and num_loops == 3")
+    gates = sum(trace.factors[1, loop].log_decay[:, :, 0].exp().log() for loop in range(3))
+    for row in table.itertuples():
+        expected = gates[row.batch, row.token, row.head].exp().item()
+        assert row.decay == pytest.approx(expected, rel=1e-10)
 
 
 def test_attention_layers_are_skipped():
