@@ -36,6 +36,11 @@ class SoftmaxAttention(AttentionMixer):
         """Tokens that a query sees, itself included; None for its whole past."""
         return None
 
+    @property
+    def output_gate(self) -> nn.Linear:
+        """Projection of the output gate, where there is one."""
+        return self.g_proj
+
     @override
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
@@ -71,10 +76,10 @@ class SoftmaxAttention(AttentionMixer):
         """
         if not self.options.output_gate:
             return None
-        return torch.sigmoid(at_least_float32(self.g_proj(x)))
+        return torch.sigmoid(at_least_float32(self.output_gate(x)))
 
     @override
     def initialise(self, generator: torch.Generator, std: float) -> None:
         super().initialise(generator, std)
         if self.options.output_gate:
-            nn.init.zeros_(self.g_proj.weight)
+            nn.init.zeros_(self.output_gate.weight)

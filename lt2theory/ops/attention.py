@@ -6,7 +6,9 @@ from lt2theory.ops.attention_checks import check_heads, check_segments
 from lt2theory.ops.attention_reference import AttentionProblem
 from lt2theory.ops.autocast import own_precision
 from lt2theory.ops.backends import ATTENTIONS, AttentionRunner, AttentionWorkload, Choice
-from lt2theory.ops.factors import AttentionInputs
+from lt2theory.ops.dsa import run_indexed_attention
+from lt2theory.ops.factors import AttentionInputs, BlockSparseInputs, IndexedInputs
+from lt2theory.ops.nsa import native_sparse_attention
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
 
@@ -102,6 +104,24 @@ def run_attention(
     Raises:
         ValueError: If a shape, dtype, device, value or name does not fit.
     """
+    if isinstance(inputs, BlockSparseInputs):
+        return native_sparse_attention(
+            inputs.q,
+            inputs.k,
+            inputs.v,
+            inputs.gates,
+            block_size=inputs.block_size,
+            num_blocks=inputs.num_blocks,
+            window=inputs.window,
+            scale=inputs.scale,
+            query_segments=query_segments,
+            key_segments=key_segments,
+            backend=backend,
+        )
+    if isinstance(inputs, IndexedInputs):
+        return run_indexed_attention(
+            inputs, query_segments=query_segments, key_segments=key_segments, backend=backend
+        )
     return softmax_attention(
         inputs.q,
         inputs.k,

@@ -16,6 +16,8 @@ from lt2theory.ops.attention_chunked import chunked_attention
 from lt2theory.ops.attention_reference import AttentionProblem, reference_attention
 from lt2theory.ops.chunked import chunked_recurrence
 from lt2theory.ops.factors import FactorOrder, Factors
+from lt2theory.ops.nsa_chunked import chunked_block_sparse
+from lt2theory.ops.nsa_reference import BlockSparseProblem, reference_block_sparse
 from lt2theory.ops.reference import reference_recurrence
 
 BACKENDS = ("auto", "reference", "chunked", "fla", "triton")
@@ -25,6 +27,7 @@ Workload = TypeVar("Workload")
 Runner = TypeVar("Runner")
 
 AttentionRunner = Callable[[AttentionProblem], Tensor]
+BlockAttentionRunner = Callable[[BlockSparseProblem], Tensor]
 RecurrenceRunner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
 
 
@@ -274,3 +277,20 @@ ATTENTIONS: Registry[AttentionWorkload, AttentionRunner] = Registry(
     ),
 )
 """Backends of `softmax_attention`."""
+
+BLOCK_ATTENTIONS: Registry[AttentionWorkload, BlockAttentionRunner] = Registry(
+    "native_sparse_attention",
+    (
+        Backend(
+            name="chunked",
+            load=lambda: chunked_block_sparse,
+            merit="gathers the selected blocks by chunks of queries; first derivatives only",
+        ),
+        Backend(
+            name="reference",
+            load=lambda: reference_block_sparse,
+            merit="dense masks, any dtype, any derivative",
+        ),
+    ),
+)
+"""Backends of `native_sparse_attention`."""
