@@ -4,6 +4,7 @@ Axes: b batch, t time, m keys, f factors a token, h heads, g key-value heads, k 
 v value width.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -66,17 +67,29 @@ class Factors:
         Returns:
             The joined factors.
         """
-        if earlier is None:
-            return self
-        return replace(
-            self,
-            k=torch.cat([earlier.k, self.k], 2),
-            v=torch.cat([earlier.v, self.v], 2),
-            log_decay=_join(earlier.log_decay, self.log_decay),
-            beta=_join(earlier.beta, self.beta),
-            write=_join(earlier.write, self.write),
-            log_write=_join(earlier.log_write, self.log_write),
-        )
+        return self if earlier is None else join_factors((earlier, self))
+
+
+def join_factors(parts: Sequence[Factors]) -> Factors:
+    """The factors of several loops, one after the other at every token.
+
+    Args:
+        parts: Factors of one mixer, the earliest first; at least one.
+
+    Returns:
+        The joined factors; all but the factors themselves (query, scale, ...) is the last one's.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return replace(
+        parts[-1],
+        k=torch.cat([part.k for part in parts], 2),
+        v=torch.cat([part.v for part in parts], 2),
+        log_decay=_join([part.log_decay for part in parts]),
+        beta=_join([part.beta for part in parts]),
+        write=_join([part.write for part in parts]),
+        log_write=_join([part.log_write for part in parts]),
+    )
 
 
 @dataclass(frozen=True)
@@ -138,9 +151,8 @@ class IndexedInputs(AttentionInputs):
     top_k: int = field(kw_only=True)
 
 
-def _join(earlier: Tensor | None, later: Tensor | None) -> Tensor | None:
-    """Concatenate along the factor axis; both come from one mixer, so both exist or neither."""
-    assert (earlier is None) == (later is None), "factors of different mixers cannot be joined"
-    if earlier is None or later is None:
-        return None
-    return torch.cat([earlier, later], 2)
+def _join(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """Concatenate along the factor axis; all come from one mixer, so all exist or none."""
+    present = [part for part in parts if part is not None]
+    assert len(present) in (0, len(parts)), "factors of different mixers cannot be joined"
+    return torch.cat(present, 2) if present else None
