@@ -49,12 +49,14 @@ def install() -> ModuleType:
         for package in _KERNELS:
             importlib.import_module(package)
     import triton.language as tl
+    from triton.runtime import interpreter
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.interpreter import InterpretedFunction
 
     if not isinstance(tl.cdiv, InterpretedFunction):
         raise RuntimeError(f"{VARIABLE} was set after Triton had been imported")
     Autotuner.do_bench = property(_no_benchmark)
+    vars(interpreter)["range"] = _range  # behind `tl.range`, whose limits are tensors as well
     for name, module in list(sys.modules.items()):
         if name.startswith(_KERNELS) and not name.endswith("naive"):
             _patch(module)

@@ -134,12 +134,17 @@ def test_convolution_goes_on_and_stops_at_segments(x: Tensor) -> None:
 _FLA_NAMES = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
-from fla.layers import DeltaNet, GatedDeltaNet, KimiDeltaAttention, LinearAttention
+from fla.layers import *
+expand = {"hidden_size": 12, "num_heads": 3, "expand_k": 1, "expand_v": 1.5}
 layers = {
-    "deltanet": DeltaNet(hidden_size=12, num_heads=3, expand_k=1, expand_v=1.5),
+    "retnet": MultiScaleRetention(**expand, use_short_conv=True),
+    "mamba2": Mamba2(hidden_size=12, head_dim=6, state_size=4, expand=1.5),
+    "gla": GatedLinearAttention(**expand, use_short_conv=True),
+    "hgrn2": HGRN2Attention(hidden_size=12, expand_ratio=4, use_short_conv=True),
+    "deltanet": DeltaNet(**expand),
     "gdn": GatedDeltaNet(hidden_size=12, num_heads=3, head_dim=4, expand_v=1.5),
     "kda": KimiDeltaAttention(hidden_size=12, num_heads=3, head_dim=4, expand_v=1.5),
-    "linear_attention": LinearAttention(hidden_size=12, num_heads=3, expand_k=1, expand_v=1.5),
+    "linear_attention": LinearAttention(**expand),
 }
 json.dump({n: {k: list(v.shape) for k, v in l.state_dict().items()} for n, l in layers.items()},
           sys.stdout)
@@ -154,7 +159,9 @@ def test_parameter_names_and_shapes_are_flas() -> None:
     )
     theirs = json.loads(done.stdout.splitlines()[-1])
     for name, shapes in theirs.items():
-        ours = {key: list(value.shape) for key, value in make(name).state_dict().items()}
+        # FLA's HGRN2 derives the width of its values from the model's.
+        mixer = make(name, value_dim=4) if name == "hgrn2" else make(name)
+        ours = {key: list(value.shape) for key, value in mixer.state_dict().items()}
         assert ours == shapes, name
 
 
