@@ -100,7 +100,7 @@ def tune(argv: list[str]) -> int:
     from lt2theory.experiments.searches import searches
     from lt2theory.experiments.tuning import Effort
     from lt2theory.experiments.tuning import tune as search
-    from lt2theory.runs import TerminalProgress
+    from lt2theory.runs import TerminalProgress, write_json
     from lt2theory.runs.atomic import write_bytes
 
     known = searches()
@@ -111,10 +111,11 @@ def tune(argv: list[str]) -> int:
         "settings further seeds. Only the evaluation split is read. "
         f"SEARCH, a name in front of the options, is one of: {', '.join(known)}."
     )
-    effort, options = parse(
-        f"{usage} [SEARCH]", rest, description, effort=Effort, options=TuneOptions
+    effort, options, copy = parse(
+        f"{usage} [SEARCH]", rest, description, effort=Effort, options=TuneOptions, copy=JsonCopy
     )
     check_folder(options.out, "--out")
+    check_file(copy.json, "--json")
     check_file(options.csv, "--csv")
     wanted = known[name]()
     folder = options.out or Path("runs", f"tune-{name}")
@@ -128,6 +129,8 @@ def tune(argv: list[str]) -> int:
     )
     if options.csv is not None:
         write_bytes(options.csv, table.to_csv(index=False).encode())
+    if copy.json is not None:
+        write_json(copy.json, table.to_dict("records"))
     for arm, rows in table.groupby("arm", sort=False):
         print(f"{arm}: best of {len(rows)} settings")
         for row in rows.head(3).to_dict("records"):

@@ -1,6 +1,7 @@
 """`lt2 curriculum tune`: what it prints and keeps, and what it refuses."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def tune(*argv: str) -> int:
 
 def test_it_prints_every_arm_and_keeps_the_table(tmp_path: Path, capsys: Output) -> None:
     out, copy = tmp_path / "search", tmp_path / "table.csv"
-    assert tune("--out", str(out), "--csv", str(copy)) == 0
+    record = tmp_path / "table.json"
+    assert tune("--out", str(out), "--csv", str(copy), "--json", str(record)) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "rescan: best of 2 settings"
     assert printed[1].startswith("  0 of 2 solved, 2 steps, accuracy 0.")
@@ -53,6 +55,8 @@ def test_it_prints_every_arm_and_keeps_the_table(tmp_path: Path, capsys: Output)
     assert printed[-1] == str(out)
     rows = list(csv.DictReader(copy.read_text().splitlines()))
     assert [row["arm"] for row in rows] == ["rescan"] * 2 + ["accumulate"] * 2
+    kept = json.loads(record.read_text())
+    assert [row["setting"] for row in kept] == [row["setting"] for row in rows]
     assert tune("--out", str(out)) == 0
     assert capsys.readouterr().out.splitlines() == printed
 
