@@ -182,6 +182,13 @@ class Choice(Generic[Workload, Runner]):
         return "; ".join(lines)
 
 
+def _not_repeatable(name: str) -> str | None:
+    """Why `auto` leaves out kernels that tune themselves while torch has to be deterministic."""
+    if name not in ("fla", "triton") or not torch.are_deterministic_algorithms_enabled():
+        return None
+    return "its kernels choose block sizes by measuring, so another process may add in other orders"
+
+
 @dataclass(frozen=True)
 class Registry(Generic[Workload, Runner]):
     """The backends of one op, in the order in which `auto` prefers them.
@@ -229,6 +236,7 @@ class Registry(Generic[Workload, Runner]):
             passed_over.append((backend, f"{self.op} has no such backend"))
         for entry in self.backends:
             objection = entry.refuses(workload) or entry.declines(workload)
+            objection = objection or _not_repeatable(entry.name)
             if objection is None:
                 return Choice(entry, entry.merit, tuple(passed_over))
             passed_over.append((entry.name, objection))

@@ -131,6 +131,11 @@ class CurriculumConfig(_Frozen):
     dtype: Dtype = Field(
         "float32", description="bfloat16 multiplies under autocast; weights stay float32."
     )
+    deterministic: bool = Field(
+        False,
+        description="Use torch's deterministic algorithms alone: the same bits again on the same "
+        "machine. On 'cuda' it needs CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment.",
+    )
     threads: int | None = Field(
         None, ge=1, description="Threads a tensor operation may use; none leaves torch's choice."
     )
@@ -146,6 +151,11 @@ class CurriculumConfig(_Frozen):
             )
         if not self.label.isprintable():
             raise ValueError(f"label: got {self.label!r}, allowed is one line of printable text")
+        if self.deterministic and self.model.backend in ("fla", "triton"):
+            raise ValueError(
+                f"deterministic: got True with model.backend={self.model.backend!r}, whose kernels "
+                "choose their block sizes by measuring; allowed backends: auto, chunked, reference"
+            )
         if self.test_stages and not self.test:
             raise ValueError(f"test_stages: got {self.test_stages}, allowed are none without test")
         for name in ("stages", "test_stages", "learning_rates"):

@@ -9,6 +9,7 @@ from lt2theory.runs.store import CONFIG, SUMMARY
 from lt2theory.training.checkpoint import load_weights
 from lt2theory.training.conclusion import conclude
 from lt2theory.training.config import CurriculumConfig, resolve
+from lt2theory.training.determinism import deterministic_algorithms
 from lt2theory.training.lines import candidate_line
 from lt2theory.training.records import Candidate, Candidates, CurriculumSummary, checked
 from lt2theory.training.runtime import Runtime, torch_threads
@@ -50,6 +51,7 @@ def run_curriculum(
     config = resolve(config)
     runtime = Runtime.of(config.device, config.dtype)
     with (
+        deterministic_algorithms(config.deterministic, config.device),
         torch_threads(config.threads) as threads,
         stop_requests() as stop,
         RunFolder.writing(
