@@ -2,6 +2,7 @@
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -13,6 +14,7 @@ from lt2theory.mixers.initialise import truncated_normal_
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.models.block import Block
 from lt2theory.models.cache import LoopCache
+from lt2theory.models.checkpointing import recomputed
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.loop_state import LoopState, Prepared
 from lt2theory.models.streaming import close_stream, document_ids, open_stream
@@ -245,19 +247,44 @@ class LoopedModel(nn.Module):
         residuals: dict[tuple[int, int], Tensor] | None = None,
     ) -> tuple[Tensor, ...]:
         """h^(0) .. h^(T); the stream after every block is put into `residuals` where given."""
+        grain = self.config.checkpointing
+        if residuals is not None or not state.is_repeatable or not torch.is_grad_enabled():
+            grain = "none"  # what is kept anyway, or never needed again, is not computed twice
         states = [h]
         for loop in range(self.config.num_loops):
-            start = h
-            for layer, block in enumerate(self.blocks):
-                h = block(h, state.mix_at(layer, loop))
-                if residuals is not None:
-                    residuals[layer, loop] = h
-            if self.config.loop_gate:
-                h = h + self.loop_gate[loop] * start
-            if self.config.norm_between_loops:
-                h = self.norm(h)
+            part = partial(self._one_loop, loop, grain == "block", residuals)
+            if grain == "loop":
+                h = recomputed(part, h, state, range(self.config.num_layers))
+            else:
+                h = part(h, state)
             states.append(h)
         return tuple(states)
+
+    def _one_loop(
+        self,
+        loop: int,
+        by_block: bool,
+        residuals: dict[tuple[int, int], Tensor] | None,
+        h: Tensor,
+        state: LoopState,
+    ) -> Tensor:
+        """h^(loop) to h^(loop + 1)."""
+        start = h
+        for layer in range(self.config.num_layers):
+            part = partial(self._one_block, layer, loop)
+            h = recomputed(part, h, state, (layer,)) if by_block else part(h, state)
+            if residuals is not None:
+                residuals[layer, loop] = h
+        if self.config.loop_gate:
+            h = h + self.loop_gate[loop] * start
+        if self.config.norm_between_loops:
+            h = self.norm(h)
+        return h
+
+    def _one_block(self, layer: int, loop: int, h: Tensor, state: LoopState) -> Tensor:
+        """The residual stream through one block of one loop."""
+        after: Tensor = self.blocks[layer](h, state.mix_at(layer, loop))
+        return after
 
     def _check_tokens(self, tokens: Tensor, last_logits: int | None) -> None:
         if tokens.dim() != 2 or tokens.dtype not in (torch.int64, torch.int32):
