@@ -3,7 +3,7 @@
 from lt2theory.models.cache import LoopCache as LoopCache
 from lt2theory.models.config import LoopedConfig as LoopedConfig
 from lt2theory.models.looped import LoopedModel as LoopedModel
-from lt2theory.models.looped import LoopTrace as LoopTrace
 from lt2theory.models.pattern import LayerSpec as LayerSpec
 from lt2theory.models.pattern import expand_pattern as expand_pattern
 from lt2theory.models.presets import presets as presets
+from lt2theory.models.trace import LoopTrace as LoopTrace

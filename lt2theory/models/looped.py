@@ -1,11 +1,10 @@
 """The looped model: N blocks shared over T loops."""
 
 import uuid
-from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -16,32 +15,10 @@ from lt2theory.models.block import Block
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.checkpointing import recomputed
 from lt2theory.models.config import LoopedConfig
-from lt2theory.models.loop_state import LoopState, Prepared
-from lt2theory.models.streaming import close_stream, document_ids, open_stream
-
-
-@dataclass(frozen=True)
-class LoopTrace:
-    """What happened inside one forward pass, loop by loop.
-
-    Attributes:
-        config: Config of the model.
-        tokens: The tokens that it read `[b t]`.
-        logits: Its logits `[b t vocab]`.
-        states: The T + 1 residual streams h^(0) .. h^(T), each `[b t d]`.
-        factors: What each (layer, loop) prepared: `Factors` of a linear mixer or
-            `AttentionInputs`. Under `accumulate` the op of loop tau receives those of loops
-            0..tau joined by `Factors.after`.
-        residuals: Residual stream after each block, by (layer, loop), each `[b t d]`; the loop
-            gate and the norm between loops come after the last block.
-    """
-
-    config: LoopedConfig
-    tokens: Int[Tensor, "b t"]
-    logits: Float[Tensor, "b t n"]
-    states: tuple[Float[Tensor, "b t d"], ...]
-    factors: dict[tuple[int, int], Prepared]
-    residuals: dict[tuple[int, int], Float[Tensor, "b t d"]]
+from lt2theory.models.loop_state import LoopState
+from lt2theory.models.snapshots import is_cuttable
+from lt2theory.models.streaming import close_stream, document_ids, open_stream, pieces_of_call
+from lt2theory.models.trace import LoopTrace
 
 
 class LoopedModel(nn.Module):
@@ -91,22 +68,30 @@ class LoopedModel(nn.Module):
         """Dtype of the parameters."""
         return self.embedding.weight.dtype
 
-    def new_cache(self, batch_size: int) -> LoopCache:
+    def new_cache(self, batch_size: int, *, snapshot_every: int | None = None) -> LoopCache:
         """Make an empty cache on the model's device, in its dtype.
 
         Args:
             batch_size: Rows that the cache will serve.
+            snapshot_every: Keep a snapshot after every so many tokens, so that `LoopCache.crop`
+                can go back to any length: it costs the size of the states and windows each time,
+                and all the tokens. Calls run in pieces that end there. Without effect where every
+                layer is attention over the whole past, which can always be cut.
 
         Returns:
             The cache; every forward call that is given it continues the sequence.
 
         Raises:
-            ValueError: `batch_size` is below 1.
+            ValueError: `batch_size` or `snapshot_every` is below 1.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: {batch_size} must be >= 1")
+        if snapshot_every is not None and snapshot_every < 1:
+            raise ValueError(f"snapshot_every: {snapshot_every} must be >= 1 or None")
+        if all(is_cuttable(self.config, layer) for layer in range(self.config.num_layers)):
+            snapshot_every = None
         device = self.embedding.weight.device
-        return LoopCache(self.config, self._id, batch_size, device, self.dtype)
+        return LoopCache(self.config, self._id, batch_size, device, self.dtype, snapshot_every)
 
     def forward(
         self,
@@ -116,6 +101,7 @@ class LoopedModel(nn.Module):
         lengths: Tensor | None = None,
         documents: Tensor | None = None,
         last_logits: int | None = None,
+        losses: dict[str, Tensor] | None = None,
     ) -> Float[Tensor, "b n vocab"]:
         """Next-token (or per-token) logits.
 
@@ -127,29 +113,57 @@ class LoopedModel(nn.Module):
             documents: Document of each token `[b t]`; nothing crosses from one run of equal ids
                 into the next, and a negative id is padding.
             last_logits: Compute the logits of the last so many positions only.
+            losses: Filled with the losses that parts of the model have of their own, each a
+                scalar to be added to the language-model loss: `indexer`, the mean over (layer,
+                loop) of `lt2theory.ops.indexer_loss`, where a layer has an indexer. Nothing of
+                them is computed without it. For training, so not together with a cache.
 
         Returns:
             Logits `[b t vocab]`, or `[b last_logits vocab]`; those at padding mean nothing.
 
         Raises:
-            ValueError: Bad tokens, lengths, documents or `last_logits`, or a cache of another
-                batch size, dtype, device or model. The cache is untouched then.
+            ValueError: Bad tokens, lengths, documents or `last_logits`, a cache of another
+                batch size, dtype, device or model, or one beside `losses`. The cache is untouched
+                then.
         """
+        if cache is not None and losses is not None:
+            raise ValueError("losses: computed over whole sequences only; give no cache with them")
         self._check_tokens(tokens, last_logits)
         if cache is not None:
             cache.check(tokens, self.config, self._id, self.dtype)
         ids = document_ids(tokens, cache, lengths, documents)
+        length = tokens.shape[1]
+        first = 0 if last_logits is None else length - last_logits
+        # On a draft, so that a call that fails or is interrupted leaves the cache as it was.
+        draft = None if cache is None else cache.draft()
+        logits = []
+        for start, stop in pieces_of_call(length, draft):
+            own = None if ids is None else ids[:, start:stop]
+            h = self._read(tokens[:, start:stop], own, draft, losses)
+            logits.append(self.read_out(h[:, max(0, first - start) :]))
+        if cache is not None and draft is not None:
+            cache.keep(draft)
+        return torch.cat(logits, 1) if len(logits) > 1 else logits[0]
+
+    def _read(
+        self,
+        tokens: Tensor,
+        ids: Tensor | None,
+        cache: LoopCache | None,
+        losses: dict[str, Tensor] | None,
+    ) -> Float[Tensor, "b t d"]:
+        """h^(T) of tokens that were checked; the cache is advanced, and losses are put in."""
         stream = open_stream(tokens, ids, cache)
         self._check_positions(stream, cache)
-        slots = None if cache is None else cache.working_slots()
-        states = self._loop(self.embed(tokens, stream), LoopState(self.config, stream, slots))
-        h = states[-1] if last_logits is None else states[-1][:, tokens.shape[1] - last_logits :]
-        logits = self.read_out(h)
-        if cache is not None and slots is not None:
-            # Last, so that a call that fails or is interrupted leaves the cache as it was.
-            cache.keep(slots)
+        slots = None if cache is None else cache.slots
+        state = LoopState(self.config, stream, slots, losses=losses is not None)
+        h = self._loop(self.embed(tokens, stream), state)[-1]
+        if losses is not None and state.indexer_losses:
+            losses["indexer"] = torch.stack(list(state.indexer_losses.values())).mean()
+        if cache is not None:
             close_stream(stream, ids, cache)
-        return logits
+            cache.read(tokens)
+        return h
 
     def trace(
         self,

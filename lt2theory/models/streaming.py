@@ -1,12 +1,15 @@
 """From tokens, lengths and documents to a `Stream`, and on to the next call through the cache."""
 
+import itertools
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from lt2theory.mixers import MIXERS, AttentionMixer, Stream, WindowAttention
+from lt2theory.mixers import Stream
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
+from lt2theory.models.snapshots import is_cuttable
 
 
 def document_ids(
@@ -31,7 +34,7 @@ def document_ids(
         ValueError: The arguments contradict each other, the cache, or the tokens.
     """
     begun = cache is not None and cache.length > 0
-    carried = None if cache is None else cache.documents
+    carried = None if cache is None or cache.documents is None else cache.documents[:, -1:]
     if lengths is not None and documents is not None:
         raise ValueError("lengths: give lengths or documents, not both")
     if lengths is not None:
@@ -53,7 +56,7 @@ def document_ids(
         return None
     if bool((carried < 0).any()):
         raise ValueError("documents: a cached row ends in padding; say which document goes on")
-    return carried.unsqueeze(1).expand(tokens.shape)
+    return carried.expand(tokens.shape)
 
 
 def _from_lengths(tokens: Int[Tensor, "b t"], lengths: Tensor) -> Int[Tensor, "b t"]:
@@ -100,7 +103,7 @@ def open_stream(
         assert cache.num_segments is not None
         assert cache.next_position is not None
         past = cache.segments
-        first = documents[:, :1] != cache.documents.unsqueeze(1)
+        first = documents[:, :1] != cache.documents[:, -1:]
         begun = cache.num_segments.unsqueeze(1)
         offset = cache.next_position.unsqueeze(1)
     starts = torch.cat([first, documents[:, 1:] != documents[:, :-1]], 1)
@@ -112,6 +115,23 @@ def open_stream(
         segments=torch.where(padding, -1, runs),
         past_segments=past,
     )
+
+
+def pieces_of_call(length: int, cache: LoopCache | None) -> list[tuple[int, int]]:
+    """Cut a call where the cache takes its snapshots; the pieces give the same logits (claim L5).
+
+    Args:
+        length: Tokens of the call.
+        cache: What came before, or None.
+
+    Returns:
+        Start and stop of each piece, in order; one piece without snapshots or tokens.
+    """
+    if cache is None or cache.snapshot_every is None or length == 0:
+        return [(0, length)]
+    every = cache.snapshot_every
+    bounds = [0, *range(every - cache.length % every, length, every), length]
+    return list(itertools.pairwise(bounds))
 
 
 def close_stream(stream: Stream, documents: Int[Tensor, "b t"] | None, cache: LoopCache) -> None:
@@ -133,10 +153,15 @@ def close_stream(stream: Stream, documents: Int[Tensor, "b t"] | None, cache: Lo
     begun = starts.new_zeros(batch) if cache.num_segments is None else cache.num_segments
     cache.num_segments = begun + starts.sum(1)
     cache.next_position = stream.positions[:, -1] + 1
-    cache.documents = documents[:, -1].clone()
-    known = torch.cat([stream.past_segments, stream.segments], 1)
-    history = look_back(cache.config)
-    cache.segments = known if history is None else known[:, max(0, known.shape[1] - history) :]
+    kept = look_back(cache.config) if cache.snapshot_every is None else None
+    cache.segments = _last(stream.past_segments, stream.segments, kept)
+    cache.documents = _last(cache.documents, documents, kept)
+
+
+def _last(past: Tensor | None, new: Tensor, kept: int | None) -> Tensor:
+    """The past and the new entries `[b t]`, or as many of the last as are kept."""
+    known = new if past is None else torch.cat([past, new], 1)
+    return known[:, 0 if kept is None else -kept :].clone()
 
 
 def look_back(config: LoopedConfig) -> int | None:
@@ -148,8 +173,7 @@ def look_back(config: LoopedConfig) -> int | None:
     Returns:
         A number of tokens, or None where a layer sees the whole past.
     """
-    kinds = [MIXERS[layer.mixer] for layer in config.layers]
-    if any(issubclass(k, AttentionMixer) and not issubclass(k, WindowAttention) for k in kinds):
+    if any(is_cuttable(config, layer) for layer in range(config.num_layers)):
         return None
     windows = [config.mixer_options(layer).window or 1 for layer in config.layers]
     return max(1, config.conv_width - 1, *(window - 1 for window in windows))
