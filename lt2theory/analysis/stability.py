@@ -1,6 +1,7 @@
 """What looping does to the residual stream, and how much attention the first token draws."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from lt2theory.analysis.received import received_factors
 from lt2theory.mixers.softmax import SoftmaxAttention
 from lt2theory.models import LoopedModel, LoopTrace
 from lt2theory.models.block import Block
-from lt2theory.ops import run_factors, run_normalised
+from lt2theory.ops import run_attention, run_factors, run_normalised
 from lt2theory.ops.factors import AttentionInputs, Factors
 
 
@@ -98,12 +99,14 @@ def first_token_mass(
         prepared = trace.factors[layer, loop]
         window = None
         if isinstance(prepared, AttentionInputs):
-            shares, window = attention_weights(prepared)[..., 0], prepared.window
+            weights = attention_weights(prepared)
+            # The compressed blocks of a sparse attention go back to the first token.
+            window = prepared.window if type(prepared) is AttentionInputs else None
         else:
             weights = recurrence_weights(received[layer, loop], backend=backend).abs()
-            total = weights.sum(-1)
-            silent = total == 0
-            shares = torch.where(silent, 0, weights[..., 0] / torch.where(silent, 1, total))
+        total = weights.sum(-1)
+        silent = total == 0
+        shares = torch.where(silent, 0, weights[..., 0] / torch.where(silent, 1, total))
         mass = shares[:, :, first_query:].mean((0, 2)).cpu().numpy()
         columns = {
             "layer": layer,
@@ -180,14 +183,18 @@ def _output_gate(
 
 
 def attention_weights(inputs: AttentionInputs) -> Float[Tensor, "b h t t"]:
-    """Attention probabilities of one unbroken stream, densely, in float64.
+    """The weights W with `o_t = sum_j W_tj v_j` of one unbroken stream, densely, in float64.
 
     Args:
-        inputs: Queries and keys of one softmax layer.
+        inputs: What one attention layer prepared. A sparse attention selects afresh in float64,
+            which may differ from a narrower run where two choices are nearly equal.
 
     Returns:
-        Rows (queries) that sum to 1; exactly zero outside the window.
+        Attention probabilities: rows (queries) that sum to 1, exactly zero outside the window. Of
+        native sparse attention the sum of its branches, each times its gate.
     """
+    if type(inputs) is not AttentionInputs:
+        return _sparse_weights(inputs)
     q = inputs.q.detach().double().transpose(1, 2)
     k = inputs.k.detach().double().transpose(1, 2)
     k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
@@ -199,6 +206,16 @@ def attention_weights(inputs: AttentionInputs) -> Float[Tensor, "b h t t"]:
         visible &= distance < inputs.window
     scores = (scale * q @ k.mT).masked_fill(~visible, -torch.inf)
     return scores.softmax(-1)
+
+
+def _sparse_weights(inputs: AttentionInputs) -> Float[Tensor, "b h t t"]:
+    """Return what a sparse attention reads of unit vectors for values."""
+    named = vars(inputs).items()
+    wide: dict[str, Any] = {n: x.detach().double() for n, x in named if isinstance(x, Tensor)}
+    batch, length, groups, _ = inputs.k.shape
+    units = torch.eye(length, dtype=torch.float64, device=inputs.k.device)
+    wide["v"] = units[None, :, None].expand(batch, length, groups, length)
+    return run_attention(replace(inputs, **wide), backend="reference").transpose(1, 2)
 
 
 def recurrence_weights(factors: Factors, *, backend: str = "auto") -> Float[Tensor, "b h t t"]:

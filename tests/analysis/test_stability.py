@@ -17,7 +17,7 @@ from lt2theory.analysis import (
 )
 from lt2theory.analysis.stability import _output_gate
 from lt2theory.models import LoopedConfig, LoopedModel
-from lt2theory.ops import run_factors
+from lt2theory.ops import run_attention, run_factors
 from lt2theory.ops.factors import AttentionInputs
 
 
@@ -87,6 +87,24 @@ def test_attention_weights_by_hand(window):
             expected = np.zeros(7)
             expected[seen] = np.exp(scores) / np.exp(scores).sum()
             np.testing.assert_allclose(weights[1, head, t], expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("mixer", ["nsa", "dsa"])
+def test_attention_weights_of_sparse_attention(mixer, make_trace):
+    """The op's output is their product with the values, and the first token has its share."""
+    fields = {"block_size": 2, "num_blocks": 2, "window": 2, "top_k": 3, "num_loops": 1}
+    trace = make_trace(mixer, num_layers=1, num_kv_heads=1, **fields)
+    inputs = trace.factors[0, 0]
+    weights = attention_weights(inputs)
+    read = weights @ inputs.v.transpose(1, 2)
+    torch.testing.assert_close(read.transpose(1, 2), run_attention(inputs))
+    assert (weights.triu(1) == 0).all()
+    if mixer == "nsa":  # every branch sees something from the end of the first block on
+        torch.testing.assert_close(weights.sum(-1)[..., 1:], inputs.gates.sum(-1).mT[..., 1:])
+    row = first_token_mass(trace).iloc[1]
+    share = weights[:, 1, 1:, 0] / weights[:, 1, 1:].sum(-1)
+    assert row["mass"] == pytest.approx(share.mean().item())
+    assert row["uniform"] == pytest.approx(np.mean(1 / np.arange(2, 10)))
 
 
 def test_first_token_mass_of_both_families(make_trace):

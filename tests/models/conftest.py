@@ -7,7 +7,14 @@ import torch
 
 from lt2theory.models import LoopedConfig, LoopedModel, presets
 
-SMALL = {"width": 16, "num_heads": 2, "vocab_size": 11, "window": 5}
+SMALL = {
+    "width": 16,
+    "num_heads": 2,
+    "vocab_size": 11,
+    "window": 5,
+    "block_size": 4,
+    "num_blocks": 2,
+}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.mixers import MIXERS, AttentionMixer, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel, presets
 from lt2theory.ops.factors import Factors
 
@@ -190,7 +190,9 @@ def test_half_precision_under_autocast(build: Build, tokens: Tensor, preset: str
 @pytest.mark.parametrize("preset", EVERY)
 def test_functional_transforms(build: Build, tokens: Tensor, preset: str) -> None:
     """Gradients a row by `vmap(grad)`, and forward mode against reverse mode."""
-    model = build(preset, backend="reference" if "full" in preset or "window" in preset else "auto")
+    kinds = [MIXERS[layer.mixer] for layer in presets()[preset].layers]
+    fused = any(issubclass(kind, AttentionMixer) for kind in kinds)  # first derivatives only
+    model = build(preset, backend="reference" if fused else "auto")
     point = {name: value.detach() for name, value in model.named_parameters()}
 
     def loss(parameters: dict[str, Tensor], rows: Tensor) -> Tensor:
