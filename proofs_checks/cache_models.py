@@ -2,11 +2,16 @@
 
 import torch
 
+from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.models.cache import LoopCache
 
-HEADS, KEYS, VALUES, TAPS, WINDOW = 2, 4, 6, 3, 5
-"""Heads, entries of their keys and values, taps of the convolutions, tokens of a window."""
+HEADS, KEYS, VALUES, TAPS, WINDOW, FACTORS = 2, 4, 6, 3, 5, 3
+"""Heads, entries of their keys and values, taps of the convolutions, tokens of a window, factors
+a token of Gated DeltaProduct."""
+
+LINEAR = tuple(name for name, mixer in MIXERS.items() if issubclass(mixer, LinearMixer))
+"""Every linear mixer."""
 
 
 def model_of(name: str, loop_state: str, num_loops: int, dtype: torch.dtype) -> LoopedModel:
@@ -24,7 +29,8 @@ def model_of(name: str, loop_state: str, num_loops: int, dtype: torch.dtype) -> 
     sizes = {"width": 8, "num_heads": HEADS, "head_dim": KEYS, "value_dim": VALUES}
     chosen = {"pattern": name, "loop_state": loop_state, "num_loops": num_loops, "ffn_width": 0}
     more = {"num_layers": len(name.split(",")), "conv_width": TAPS, "window": WINDOW}
-    return LoopedModel(LoopedConfig.model_validate({**sizes, **chosen, **more})).to(dtype)
+    config = LoopedConfig.model_validate({**sizes, **chosen, **more, "num_factors": FACTORS})
+    return LoopedModel(config).to(dtype)
 
 
 def feed(model: LoopedModel, cache: LoopCache, length: int) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import torch
 
-from lt2theory.mixers import MIXERS, LinearMixer
 from proofs_checks.cache_models import (
+    FACTORS,
     HEADS,
     KEYS,
+    LINEAR,
     TAPS,
     VALUES,
     WINDOW,
@@ -27,11 +28,12 @@ _BYTES = {torch.bfloat16: 2, torch.float32: 4, torch.float64: 8}
     statement=(
         "After L tokens the cache holds, all times T since every (layer, loop) has a slot of its "
         "own: keys and values of L tokens for softmax and of min(L, w - 1) for windows; and, in at "
-        "least float32, a matrix state a head for linear mixers and c - 1 inputs of each "
-        "convolution."
+        "least float32, a matrix state a head for linear mixers (mLSTM: with a normaliser and a "
+        "stabiliser) and c - 1 inputs of each convolution: of q and of every factor's k and v a "
+        "head; of Mamba2's x a head and its B and C once; none in linear attention and mLSTM."
     ),
     scope=(
-        "full, window, linear_attention, deltanet, gdn, kda and gdn,window; rescan and accumulate; "
+        f"full, window, {', '.join(LINEAR)} and gdn,window; rescan and accumulate; "
         "T = 1..3; bfloat16, float32, float64; L up to 12 through LoopedModel.new_cache"
     ),
     source="derivation; lt2theory.models.cache",
@@ -70,9 +72,7 @@ def bytes_held(
                         kept = seen if mixer == "full" else min(seen, WINDOW - 1 + in_work)
                         told += narrow * kept * HEADS * (KEYS + VALUES)
                         continue
-                    told += wide * HEADS * KEYS * VALUES
-                    if mixer != "linear_attention":
-                        told += wide * kept_of_convolution * HEADS * (2 * KEYS + VALUES)
+                    told += wide * (_state(mixer) + kept_of_convolution * _convolved(mixer))
                 told *= 2 * (loops_of_slots or num_loops)
                 if not told == cache.num_bytes() == storage(cache):
                     said = f"{name}, {state}, T = {num_loops}, {dtype}, L = {cache.length}: "
@@ -80,9 +80,25 @@ def bytes_held(
     return Finding(True, scope="all mixers; T = 1, 3; float32 and bfloat16" if fast else None)
 
 
+def _state(mixer: str) -> int:
+    """Entries of the states of a linear mixer."""
+    normaliser_and_maximum = KEYS + 1 if mixer == "mlstm" else 0
+    return HEADS * (KEYS * VALUES + normaliser_and_maximum)
+
+
+def _convolved(mixer: str) -> int:
+    """Channels of the short convolution of a linear mixer."""
+    if mixer in ("linear_attention", "mlstm"):
+        return 0
+    if mixer == "mamba2":
+        return HEADS * VALUES + 2 * KEYS
+    factors = FACTORS if mixer == "gated_deltaproduct" else 1
+    return HEADS * (KEYS + factors * (KEYS + VALUES))
+
+
 def _instances(fast: bool) -> Iterator[tuple[str, str, int, torch.dtype]]:
-    for name in (*MIXERS, "gdn,window"):
-        linear = any(issubclass(MIXERS[mixer], LinearMixer) for mixer in name.split(","))
+    for name in ("full", "window", *LINEAR, "gdn,window"):
+        linear = any(mixer in LINEAR for mixer in name.split(","))
         states = ("rescan", "accumulate") if linear else ("rescan",)
         dtypes = (torch.float32, torch.bfloat16) if fast else tuple(_BYTES)
         for dtype in dtypes:

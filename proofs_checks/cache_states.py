@@ -5,7 +5,7 @@ import itertools
 import torch
 from flint import fmpq, fmpq_mat
 
-from proofs_checks.cache_models import feed, model_of, storage
+from proofs_checks.cache_models import LINEAR, feed, model_of, storage
 from proofs_checks.claim import Claim, Finding, claim
 
 
@@ -110,7 +110,7 @@ def _token(semantics: str, states: list[fmpq], token: int, share: int) -> tuple[
     "decode memory of the linear mixers does not grow",
     statement="The cache of a model of linear mixers has a fixed size, whatever the length.",
     scope=(
-        "linear_attention, deltanet, gdn, kda, gdn,kda; rescan and accumulate; T = 1, 3; L = 1..40 "
+        f"{', '.join(LINEAR)} and gdn,kda; rescan and accumulate; T = 1, 3; L = 1..40 "
         "token by token through LoopedModel.new_cache; entries and storage"
     ),
     source="derivation; lt2theory.models.cache",
@@ -127,7 +127,7 @@ def _token(semantics: str, states: list[fmpq], token: int, share: int) -> tuple[
 def fixed_size(
     *,
     fast: bool,
-    patterns: tuple[str, ...] = ("linear_attention", "deltanet", "gdn", "kda", "gdn,kda"),
+    patterns: tuple[str, ...] = (*LINEAR, "gdn,kda"),
     first: int = 1,
 ) -> Finding:
     """The size after every token must be that after the first."""

@@ -7,12 +7,15 @@ from sympy import Expr, Poly, Rational, Symbol, simplify, symbols
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.mixers import LinearMixer
 from lt2theory.mixers.linear_attention import HadamardFeatureMap
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.models.block import Block
+from proofs_checks.cache_models import LINEAR
 from proofs_checks.claim import Claim, Finding, claim
 
+ERASING = ("deltanet", "gdn", "kda", "gated_deltaproduct")
+_COUNTED = ("full", "window", *LINEAR)
 _ONLY_FORMULA = "NSA and DSA by formula only: the toolkit has no such mixer yet"
 
 
@@ -134,9 +137,9 @@ def _first_above(block: int, chosen: int, window: int) -> int:
         "accumulate has T(T+1)/2 factor steps a token."
     ),
     scope=(
-        "full, window, linear_attention, deltanet, gdn, kda, T = 1..3, both loop states, L from 4 "
-        "to 12 (token loop, every product predicted) and 64 to 384 (chunked, second "
-        "differences); elementwise work is not counted; NSA and DSA have no mixer yet"
+        f"{', '.join(_COUNTED)}, T = 1..3, both loop states, L from 4 to 12 (token loop, every "
+        "product predicted) and 64 to 384 (chunked, second differences); elementwise work is not "
+        "counted, nor are NSA and DSA"
     ),
     source="torch.utils.flop_counter on lt2theory.models",
     evidence="exact",
@@ -153,7 +156,7 @@ def _first_above(block: int, chosen: int, window: int) -> int:
         },
     },
     mutants={
-        "softmax said to be linear": {"linear": (*MIXERS,)},
+        "softmax said to be linear": {"linear": _COUNTED},
         "accumulate said to take T factor steps": {"steps": "T"},
         "one loop counted": {"loops": "1"},
     },
@@ -165,13 +168,13 @@ def counted(
     step: int = 64,
     causal: bool = False,
     whole: bool = False,
-    linear: tuple[str, ...] = tuple(name for name in MIXERS if name != "full"),
+    linear: tuple[str, ...] = ("window", *LINEAR),
     steps: str = "T(T+1)/2",
     loops: str = "T",
 ) -> Finding:
     """Second differences of the chunked backends, and every product of the token loops."""
     lengths = [64 + i * step for i in range(3 if fast else 6)]
-    for name in MIXERS:
+    for name in _COUNTED:
         model = _model(name, 1, "rescan", "chunked", window)
         counts = [_flops(model, n, causal=causal, whole=whole) for n in lengths]
         slopes = [b - a for a, b in itertools.pairwise(counts)]
@@ -181,7 +184,7 @@ def counted(
         if bends != [bend] * len(bends):
             return Finding(False, counterexample=f"{name}: {counts} FLOPs at L = {lengths}")
         for state in ("rescan", "accumulate"):
-            if state == "accumulate" and not issubclass(MIXERS[name], LinearMixer):
+            if state == "accumulate" and name not in LINEAR:
                 continue
             for num_loops in (1, 2) if fast else (1, 2, 3):
                 model = _model(name, num_loops, state, "reference", 3)
@@ -238,10 +241,12 @@ def _predicted(model: LoopedModel, length: int, steps: str) -> int:
         return total + T * heads * 2 * (width + width) * length**2
     # Reading a state of k x v costs 2 k v: once a query, and once a factor that erases.
     reads = T
-    if not hasattr(mixer, "feature_map_q"):
+    if config.pattern in ERASING:
         cumulated = config.loop_state == "accumulate" and steps != "T"
-        reads += T * (T + 1) // 2 if cumulated else T
-    return total + 2 * heads * width * width * length * reads
+        factors = config.num_factors if config.pattern == "gated_deltaproduct" else 1
+        reads += factors * (T * (T + 1) // 2 if cumulated else T)
+    normaliser = 1 if config.pattern == "mlstm" else 0
+    return total + 2 * heads * width * (width + normaliser) * length * reads
 
 
 def _weights(mixer: nn.Module, heads: int) -> int:

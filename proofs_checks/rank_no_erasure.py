@@ -1,5 +1,6 @@
 """R8: mixers that do not erase gain no rank from looping."""
 
+import itertools
 from typing import Literal
 
 import torch
@@ -67,18 +68,22 @@ def without_erasure(
     "the op and the analyser without erasure",
     statement=(
         "linear_recurrence without beta moves the state by prod(D) alone, and loop_transitions of "
-        "a looped linear attention reports rank 0 at every T, under rescan and accumulate."
+        "a looped linear attention, RetNet, Mamba2, GLA or HGRN2 reports rank 0 at every T, under "
+        "rescan and accumulate."
     ),
     scope="decays none, scalar and by channel, T = 4, d = 5, tolerance 1e-14; toy models, T <= 3",
     source="lt2theory.ops, lt2theory.models, lt2theory.analysis",
     evidence="float64",
     hypotheses={
         "no beta (for the op)": {"beta given": {"erases": True}},
-        "the mixer erases nothing (for the model)": {"DeltaNet": {"mixer": "deltanet"}},
+        "the mixer erases nothing (for the model)": {"DeltaNet": {"mixers": ("deltanet",)}},
     },
 )
 def project_without_erasure(
-    *, fast: bool, erases: bool = False, mixer: str = "linear_attention"
+    *,
+    fast: bool,
+    erases: bool = False,
+    mixers: tuple[str, ...] = ("linear_attention", "retnet", "mamba2", "gla", "hgrn2"),
 ) -> Finding:
     """The transition is read off by starting from the identity and from zero."""
     generator = torch.Generator().manual_seed(8)
@@ -106,7 +111,8 @@ def project_without_erasure(
         ]
         error = (ends[0] - ends[1])[0, 0] - torch.diag(product)
         worst = max(worst, float(error.abs().max()))
-    silent = all(_ranks(mixer, loop_state) == {(1, 0), (2, 0), (3, 0)} for loop_state in STATES)
+    models = itertools.product(mixers, STATES)
+    silent = all(_ranks(*model) == {(1, 0), (2, 0), (3, 0)} for model in models)
     return Finding(worst < 1e-14 and silent, margin=1e-14 - worst)
 
 
