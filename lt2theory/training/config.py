@@ -63,6 +63,12 @@ class OptimiserConfig(_Frozen):
     clip: float | None = Field(
         1.0, gt=0, description="Largest gradient norm; longer gradients are scaled to it."
     )
+    auxiliary_weight: float = Field(
+        1.0,
+        ge=0,
+        description="Weight of the losses that parts of the model have of their own, such as "
+        "DSA's indexer, beside the language-model loss; at 0 they are not computed.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "OptimiserConfig":

@@ -40,7 +40,7 @@ def evaluation_line(evaluation: Evaluation, *, split: str, stage: int, step: int
 
 
 def training_line(state: TrainState, stage: int, rate: float) -> dict[str, Any]:
-    """Means over the steps since the last such record.
+    """Means over the steps since the last such record; `<name>_loss` for every auxiliary loss.
 
     Args:
         state: Where the run is.
@@ -55,6 +55,7 @@ def training_line(state: TrainState, stage: int, rate: float) -> dict[str, Any]:
         "gradient_norm": state.norm_sum / state.summed,
         "learning_rate": rate,
     }
+    metrics |= {f"{name}_loss": x / state.summed for name, x in state.auxiliary_sums.items()}
     return {"split": "train", "stage": stage, "step": state.step, "metrics": metrics}
 
 

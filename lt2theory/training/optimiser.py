@@ -1,7 +1,7 @@
 """One optimisation step: loss on the labelled positions, clipping, AdamW, divergence."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -24,11 +24,14 @@ class StepResult:
 
     Attributes:
         loss: Mean cross-entropy over the labelled tokens, in nats, before the step.
-        gradient_norm: Euclidean norm of the gradient before clipping.
+        gradient_norm: Euclidean norm of the gradient before clipping, auxiliary losses included.
+        auxiliary: The losses that parts of the model have of their own, before weighting, by name
+            (`LoopedModel.forward`); empty for most models.
     """
 
     loss: float
     gradient_norm: float
+    auxiliary: dict[str, float] = field(default_factory=dict)
 
 
 def learning_rate_factor(config: OptimiserConfig, step: int, budget: int) -> float:
@@ -95,6 +98,7 @@ def train_step(
     learning_rate: float,
     clip: float | None,
     runtime: Runtime,
+    auxiliary_weight: float = 1.0,
 ) -> StepResult:
     """Take one optimisation step.
 
@@ -105,22 +109,29 @@ def train_step(
         learning_rate: For this step.
         clip: Largest gradient norm, or None.
         runtime: Device and precision.
+        auxiliary_weight: Weight of the losses that parts of the model have of their own; at 0 they
+            are not computed.
 
     Returns:
-        Loss and gradient norm.
+        Losses and gradient norm.
 
     Raises:
         DivergenceError: One of them is not finite; neither model nor optimiser has changed.
     """
     inputs, targets, mask = (runtime.tensor(array) for array in batch)
+    own: dict[str, Tensor] = {}
     with runtime.autocast():
-        logits = model(inputs)
+        logits = model(inputs, losses=own if auxiliary_weight else None)
     loss = masked_loss(logits, targets, mask)
     optimiser.zero_grad(set_to_none=True)
-    loss.backward()
+    total = loss
+    for each in own.values():
+        total = total + auxiliary_weight * each
+    total.backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), math.inf if clip is None else clip)
-    result = StepResult(loss.item(), norm.item())
-    for name, value in (("loss", result.loss), ("gradient norm", result.gradient_norm)):
+    result = StepResult(loss.item(), norm.item(), {name: x.item() for name, x in own.items()})
+    values = {"loss": result.loss, "gradient norm": result.gradient_norm}
+    for name, value in (values | {f"{x} loss": y for x, y in result.auxiliary.items()}).items():
         if not np.isfinite(value):
             raise DivergenceError(f"the {name} is {value}")
     for group in optimiser.param_groups:

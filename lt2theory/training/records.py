@@ -173,6 +173,7 @@ class TrainState(BaseModel):
         confirmed_on_others: Whether the last shared no instance with its evaluation.
         loss_sum: Sum of the losses since the last record of training metrics.
         norm_sum: Sum of the gradient norms since then.
+        auxiliary_sums: Sums of the auxiliary losses since then, by name.
         summed: Steps since then.
         outcome: How training ended, or None.
         diverged_at: The step that diverged.
@@ -193,6 +194,7 @@ class TrainState(BaseModel):
     confirmed_on_others: bool | None = None
     loss_sum: float = 0.0
     norm_sum: float = 0.0
+    auxiliary_sums: dict[str, float] = {}
     summed: int = 0
     outcome: Status | None = None
     diverged_at: int | None = None
@@ -201,13 +203,16 @@ class TrainState(BaseModel):
     seconds: float = 0.0
     training_seconds: float = 0.0
 
-    def add_step(self, loss: float, gradient_norm: float) -> None:
+    def add_step(self, loss: float, gradient_norm: float, auxiliary: Mapping[str, float]) -> None:
         """Count a step.
 
         Args:
             loss: Its loss.
             gradient_norm: Its gradient norm.
+            auxiliary: Its auxiliary losses.
         """
+        for name, value in auxiliary.items():
+            self.auxiliary_sums[name] = self.auxiliary_sums.get(name, 0.0) + value
         self.step += 1
         self.stage_step += 1
         self.loss_sum += loss
@@ -215,7 +220,8 @@ class TrainState(BaseModel):
         self.summed += 1
 
     def reset_means(self) -> None:
-        """Begin new means of loss and gradient norm."""
+        """Begin new means of losses and gradient norm."""
+        self.auxiliary_sums = {}
         self.loss_sum = self.norm_sum = 0.0
         self.summed = 0
 

@@ -104,6 +104,7 @@ def try_candidate(
                 learning_rate=rate * learning_rate_factor(config.optimiser, step, steps),
                 clip=config.optimiser.clip,
                 runtime=runtime,
+                auxiliary_weight=config.optimiser.auxiliary_weight,
             )
         except DivergenceError:
             return Candidate(

@@ -122,11 +122,12 @@ class CurriculumTrainer:
                 learning_rate=self.rate * factor,
                 clip=config.optimiser.clip,
                 runtime=self.runtime,
+                auxiliary_weight=config.optimiser.auxiliary_weight,
             )
         except DivergenceError as error:
             return self._diverge(stage, state.step + 1, str(error))
         state.training_seconds += time.perf_counter() - began
-        state.add_step(result.loss, result.gradient_norm)
+        state.add_step(result.loss, result.gradient_norm, result.auxiliary)
         last = state.stage_step == config.step_budget
         if last or state.stage_step % config.evaluate_every == 0:
             self.run.append_metrics(training_line(state, stage, self.rate * factor))
