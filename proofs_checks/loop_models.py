@@ -10,6 +10,7 @@ from lt2theory.mixers import AttentionMixer, Slot, Stream
 from lt2theory.models import LoopCache, LoopedConfig, LoopedModel
 from lt2theory.models.block import AnyMixer, Block, Mix
 from lt2theory.ops.factors import Factors
+from proofs_checks.cache_models import LINEAR
 from proofs_checks.claim import Claim, Finding, claim
 
 Key = Literal["both", "layer", "loop"]
@@ -61,7 +62,8 @@ def model_is_the_product(
     "streaming equals the parallel form",
     statement="Fed token by token, LoopedModel gives the logits of the parallel form.",
     scope=(
-        "all six mixers, rescan and accumulate, N = 2, T = 2, L = 8, at random weights "
+        f"{', '.join(LINEAR)}, window and full, rescan and accumulate, N = 2, T = 2, L = 8, at "
+        "random weights "
         "(fast: GDN and window, L = 4)"
     ),
     source="derivation; LT2's public code keeps one cache a layer",
@@ -71,7 +73,7 @@ def model_is_the_product(
         "every cache keyed by its layer": {"keyed by loop alone": {"key": "loop"}},
         "and by its loop": {"keyed by layer alone": {"key": "layer"}},
     },
-    where="caches: the state, the history of a short convolution, keys and values",
+    where="caches: the state, its stabiliser, the history of a short convolution, keys and values",
 )
 def streaming_is_parallel(*, fast: bool, key: Key = "both") -> Finding:
     """Every mixer under every semantics that it has."""
@@ -137,7 +139,7 @@ def every_kind_counts(
     return Finding(True, least - 1e-6)
 
 
-_NAMES = ("state", "conv", "keys", "values")
+_NAMES = ("state", "log_max", "conv", "keys", "values")
 
 
 class _SharedSlot(Slot):
@@ -184,7 +186,7 @@ def _streaming_error(model: LoopedModel, key: Key, names: tuple[str, ...], lengt
 
 
 def _arms(fast: bool) -> Iterator[tuple[str, str]]:
-    linear = ("gdn",) if fast else ("gdn", "kda", "deltanet", "linear_attention")
+    linear = ("gdn",) if fast else LINEAR
     for loop_state in ("rescan", "accumulate"):
         for pattern in linear:
             yield pattern, loop_state
