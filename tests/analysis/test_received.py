@@ -1,5 +1,7 @@
 """What each recurrence received, against the model's own outputs."""
 
+from dataclasses import replace
+
 import torch
 
 from lt2theory.analysis import received_factors
@@ -28,6 +30,16 @@ def test_is_float64_whatever_the_model_computed_in(make_trace):
     for *_, factors in received_factors(trace):
         tensors = (factors.q, factors.k, factors.v, factors.log_decay, factors.beta)
         assert {x.dtype for x in tensors} == {torch.float64}
+
+
+def test_skip_is_widened_with_the_rest(make_trace):
+    trace = make_trace("mamba2")
+    trace.factors.update(
+        {place: replace(f, skip=f.skip.float()) for place, f in trace.factors.items()}
+    )
+    received = list(received_factors(trace))
+    assert {f.skip.dtype for *_, f in received} == {torch.float64}
+    assert not any(f.skip.requires_grad for *_, f in received)
 
 
 def test_token_ranges_continue_one_another(make_trace):

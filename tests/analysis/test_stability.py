@@ -35,17 +35,18 @@ def test_residual_rms_of_every_loop(make_trace):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["linear_attention", "deltanet", "gdn", "kda", "gated_deltaproduct"]
+    "pattern",
+    [
+        *("linear_attention", "retnet", "mamba2", "gla", "hgrn2"),
+        *("deltanet", "gdn", "kda", "gated_deltaproduct"),
+    ],
 )
 @pytest.mark.parametrize("loop_state", ["rescan", "accumulate"])
 def test_recurrence_weights_reproduce_the_outputs(make_trace, pattern, loop_state):
     """W applied to values that do not depend on the factor is the op's own output."""
     for *_, factors in received_factors(make_trace(pattern, loop_state=loop_state)):
         shared = factors.v[:, :, :1].expand_as(factors.v)
-        same = type(factors)(
-            factors.q, factors.k, shared, factors.log_decay, factors.beta, factors.write
-        )
-        expected, _ = run_factors(same, backend="reference")
+        expected, _ = run_factors(replace(factors, v=shared), backend="reference")
         weights = recurrence_weights(factors, backend="reference")
         assert weights.shape == (3, 2, 9, 9)
         assert (weights.triu(1) == 0).all()

@@ -36,7 +36,9 @@ def test_weights_are_a_function_of_config_and_generator() -> None:
 @pytest.mark.parametrize("preset", EVERY)
 def test_every_parameter_is_drawn_and_trained(build: Build, tokens: Tensor, preset: str) -> None:
     model = build(preset, sandwich_norm=True, norm_between_loops=True, output_gate=True)
-    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+    own: dict[str, Tensor] = {}
+    loss = F.cross_entropy(model(tokens, losses=own).flatten(0, 1), tokens.flatten())
+    torch.stack([loss, *own.values()]).sum().backward()
     for name, parameter in model.named_parameters():
         assert torch.isfinite(parameter).all(), name
         assert parameter.grad is not None, name
@@ -79,11 +81,15 @@ def test_trace_is_forward(build: Build, tokens: Tensor, preset: str) -> None:
     torch.testing.assert_close(after, trace.states[1])
 
 
-@pytest.mark.parametrize("mixer", ["deltanet", "gdn", "kda", "linear_attention"])
+@pytest.mark.parametrize(
+    "mixer",
+    ["deltanet", "gdn", "kda", "linear_attention", "retnet", "mamba2", "gla", "hgrn2"],
+)
 def test_accumulate_is_one_product_on_one_state(build: Build, tokens: Tensor, mixer: str) -> None:
     """The last loop's read-out, recomputed by hand from what every loop prepared (claim L2)."""
     model = build(f"toy-{mixer}-accumulate", num_layers=1, num_loops=3, ffn_width=0)
     trace = model.trace(tokens)
+    block = model.blocks[0]
     loops = [trace.factors[0, loop] for loop in range(3)]
     assert all(isinstance(f, Factors) for f in loops)
     state = torch.zeros(3, 2, 8, 8, dtype=torch.float64)
@@ -94,11 +100,17 @@ def test_accumulate_is_one_product_on_one_state(build: Build, tokens: Tensor, mi
             if f.log_decay is not None:
                 decay = f.log_decay[:, t, 0].exp()
                 state = state * decay.reshape(3, 2, -1, 1)
-            beta = torch.ones(3, 2, dtype=torch.float64) if f.beta is None else f.beta[:, t, 0]
-            erased = 0.0 if f.beta is None else torch.einsum("bhk,bhkv->bhv", k, state)
-            state = state + torch.einsum("bh,bhk,bhv->bhkv", beta, k, v - erased)
-        read.append(torch.einsum("bhk,bhkv->bhv", loops[-1].q[:, t], state) * 8**-0.5)
-    block = model.blocks[0]
+            write = torch.ones(3, 2, dtype=torch.float64) if f.write is None else f.write[:, t, 0]
+            if f.beta is not None:
+                write = f.beta[:, t, 0]
+                v = v - torch.einsum("bhk,bhkv->bhv", k, state)
+            state = state + torch.einsum("bh,bhk,bhv->bhkv", write, k, v)
+        o = torch.einsum("bhk,bhkv->bhv", loops[-1].q[:, t], state)
+        if mixer == "mamba2":  # not scaled, and with the last loop's own value beside it
+            o = o + block.mixer.D[:, None] * loops[-1].v[:, t, 0]
+        else:
+            o = o * 8**-0.5
+        read.append(o)
     x = block.mixer_norm(trace.states[2])
     expected = trace.states[2] * (1 + model.loop_gate[2]) + block.mixer.output(
         torch.stack(read, 1), x

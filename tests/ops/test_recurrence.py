@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,6 +28,17 @@ def test_factor_axis_is_optional(make_factors, backend, decay):
     assert torch.equal(state, expected_state)
     assert torch.equal(linear_recurrence(**without, backend=backend), expected)
     assert torch.equal(run_factors(factors, backend=backend, return_state=False), expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_skip_adds_the_last_factors_own_value(make_factors, backend):
+    factors = make_factors(length=9, num_factors=3, decay="scalar", write=True)
+    skip = torch.tensor([0.5, -2.0], dtype=torch.float64)
+    plain, state = run_factors(factors, backend=backend)
+    output, same = run_factors(replace(factors, skip=skip), backend=backend)
+    own = torch.stack([0.5 * factors.v[:, :, 2, 0], -2.0 * factors.v[:, :, 2, 1]], 2)
+    torch.testing.assert_close(output, plain + own, rtol=0, atol=1e-14)
+    assert torch.equal(same, state)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -133,7 +145,10 @@ def test_half_precision(make_factors, dtype):
         ),
         ({"initial_state": torch.ones(2, 2, 4, 6).half()}, "initial_state must be torch.float32"),
         ({"order": "sideways"}, "order must be one of .*'sideways'"),
-        ({"backend": "abacus"}, "backend must be one of auto, reference, chunked, fla, triton .*'abacus'"),
+        (
+            {"backend": "abacus"},
+            "backend must be one of auto, reference, chunked, fla, triton .*'abacus'",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(change, message):
