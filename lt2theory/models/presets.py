@@ -3,8 +3,13 @@
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models.config import LoopedConfig
 
-_HYBRIDS = {"full-gdn": "full,gdn", "gdn-window": "gdn,window", "full-window": "full,window"}
-"""LT2's hybrids that the mixers of this stage allow, one of each in a toy."""
+_HYBRIDS = {
+    "full-gdn": "full,gdn",
+    "gdn-window": "gdn,window",
+    "gdn-dsa": "gdn,dsa",
+    "full-window": "full,window",
+}
+"""LT2's hybrids, one layer of each kind in a toy."""
 
 
 def presets() -> dict[str, LoopedConfig]:

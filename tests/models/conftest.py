@@ -14,6 +14,9 @@ SMALL = {
     "window": 5,
     "block_size": 4,
     "num_blocks": 2,
+    "top_k": 4,
+    "index_heads": 3,
+    "index_dim": 6,
 }
 
 

@@ -171,5 +171,5 @@ def test_wrong_arguments_are_named(change: dict[str, object], message: str) -> N
 
 
 def test_a_loss_of_another_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="kind must be one of .*'dense', 'sparse'.*'full'"):
+    with pytest.raises(ValueError, match=r"kind must be one of .*'dense', 'sparse'.*'full'"):
         indexer_loss(IndexedInputs(**tensors(), top_k=2), kind="full")
