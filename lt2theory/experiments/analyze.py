@@ -208,8 +208,8 @@ def first_rows(trace: LoopTrace, count: int) -> LoopTrace:
 
     def cut(prepared: Any) -> Any:
         fields = {
-            name: value[:count] if isinstance(value, Tensor) else value
-            for name, value in vars(prepared).items()
+            name: value[:count] if isinstance(value, Tensor) and name != "skip" else value
+            for name, value in vars(prepared).items()  # skip has no batch axis
         }
         return type(prepared)(**fields)
 
