@@ -15,10 +15,13 @@ from torch import Tensor
 from lt2theory.ops.attention_chunked import chunked_attention
 from lt2theory.ops.attention_reference import AttentionProblem, reference_attention
 from lt2theory.ops.chunked import chunked_recurrence
-from lt2theory.ops.factors import FactorOrder, Factors
+from lt2theory.ops.factors import Factors
+from lt2theory.ops.fla_recurrence import fla_recurrence
+from lt2theory.ops.fla_route import declines, describe, refuses
 from lt2theory.ops.nsa_chunked import chunked_block_sparse
 from lt2theory.ops.nsa_reference import BlockSparseProblem, reference_block_sparse
 from lt2theory.ops.reference import reference_recurrence
+from lt2theory.ops.workload import RecurrenceWorkload as RecurrenceWorkload
 
 BACKENDS = ("auto", "reference", "chunked", "fla", "triton")
 """Every name that a model may ask for. An op without such a backend chooses as for `auto`."""
@@ -29,58 +32,6 @@ Runner = TypeVar("Runner")
 AttentionRunner = Callable[[AttentionProblem], Tensor]
 BlockAttentionRunner = Callable[[BlockSparseProblem], Tensor]
 RecurrenceRunner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
-
-
-@dataclass(frozen=True)
-class RecurrenceWorkload:
-    """What a backend of the recurrence is chosen from.
-
-    Attributes:
-        device: Device type (`cpu`, `cuda`).
-        dtype: Dtype of the inputs.
-        length: Tokens.
-        num_factors: Factors a token.
-        key_width: Key width of a head.
-        value_width: Value width of a head.
-        decay: `none`, `scalar` (one a head) or `vector` (one a channel).
-        erases: Whether there is a beta.
-        order: The factor order.
-    """
-
-    device: str
-    dtype: torch.dtype
-    length: int
-    num_factors: int
-    key_width: int
-    value_width: int
-    decay: str
-    erases: bool
-    order: FactorOrder
-
-    @classmethod
-    def of(cls, factors: Factors) -> "RecurrenceWorkload":
-        """The workload that `factors` are.
-
-        Args:
-            factors: The inputs of a recurrence.
-
-        Returns:
-            Their workload.
-        """
-        decay = "none"
-        if factors.log_decay is not None:
-            decay = "vector" if factors.log_decay.dim() == factors.k.dim() else "scalar"
-        return cls(
-            device=factors.q.device.type,
-            dtype=factors.q.dtype,
-            length=factors.q.shape[1],
-            num_factors=factors.num_factors,
-            key_width=factors.k.shape[-1],
-            value_width=factors.v.shape[-1],
-            decay=decay,
-            erases=factors.beta is not None,
-            order=factors.order,
-        )
 
 
 @dataclass(frozen=True)
@@ -153,6 +104,7 @@ class Backend(Generic[Workload, Runner]):
         merit: Why `auto` takes it where it does.
         refuses: Why it cannot do a workload at all, or None where it can.
         declines: Why `auto` passes it over though it could do the workload, or None.
+        describes: What it would do with a workload, as part of the reason, or None.
     """
 
     name: str
@@ -160,6 +112,20 @@ class Backend(Generic[Workload, Runner]):
     merit: str
     refuses: Callable[[Workload], str | None] = _never
     declines: Callable[[Workload], str | None] = _never
+    describes: Callable[[Workload], str | None] = _never
+
+    def reason(self, merit: str, workload: Workload) -> str:
+        """Why it was taken: `merit`, and what it does with the workload where it says so.
+
+        Args:
+            merit: What it was taken for.
+            workload: What is to be computed.
+
+        Returns:
+            One line.
+        """
+        details = self.describes(workload)
+        return merit if details is None else f"{merit}: {details}"
 
 
 @dataclass(frozen=True)
@@ -230,7 +196,7 @@ class Registry(Generic[Workload, Runner]):
             objection = entry.refuses(workload)
             if objection is not None:
                 raise ValueError(f"backend {backend!r} cannot run this {self.op}: {objection}")
-            return Choice(entry, "asked for by name")
+            return Choice(entry, entry.reason("asked for by name", workload))
         passed_over: list[tuple[str, str]] = []
         if backend not in self.names:
             passed_over.append((backend, f"{self.op} has no such backend"))
@@ -238,7 +204,7 @@ class Registry(Generic[Workload, Runner]):
             objection = entry.refuses(workload) or entry.declines(workload)
             objection = objection or _not_repeatable(entry.name)
             if objection is None:
-                return Choice(entry, entry.merit, tuple(passed_over))
+                return Choice(entry, entry.reason(entry.merit, workload), tuple(passed_over))
             passed_over.append((entry.name, objection))
         raise ValueError(f"no backend can run this {self.op}: {passed_over}")
 
@@ -254,6 +220,14 @@ def _too_few_steps(workload: RecurrenceWorkload) -> str | None:
 RECURRENCES: Registry[RecurrenceWorkload, RecurrenceRunner] = Registry(
     "linear_recurrence",
     (
+        Backend(
+            name="fla",
+            load=lambda: fla_recurrence,
+            merit="FLA's Triton kernels, first derivatives only",
+            refuses=refuses,
+            declines=declines,
+            describes=describe,
+        ),
         Backend(
             name="chunked",
             load=lambda: chunked_recurrence,

@@ -88,8 +88,9 @@ def linear_recurrence(
 
     `S_t = (I - beta_t k_t k_t^T) diag(alpha_t) S_{t-1} + w_t k_t v_t^T` and
     `o_t = scale * S_t^T q_t`; with `order="erase_first"` the decay acts after the erasure.
-    All tensors share one floating dtype and one device. Half precision is computed in float32, and
-    autocast changes nothing.
+    All tensors share one floating dtype and one device. Half precision is computed in float32 (the
+    backend `fla` multiplies it as it is and sums in float32). Autocast changes nothing but this: on
+    a GPU it lets `auto` take kernels that multiply in TensorFloat-32.
 
     For f factors a token, k, v, log_decay, beta and write get an axis f after time: the factors
     are applied in turn, each with its own decay, and q reads after the last.
