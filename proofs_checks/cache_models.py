@@ -6,9 +6,9 @@ from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.models.cache import LoopCache
 
-HEADS, KEYS, VALUES, TAPS, WINDOW, FACTORS = 2, 4, 6, 3, 5, 3
+HEADS, KEYS, VALUES, TAPS, WINDOW, FACTORS, INDEX = 2, 4, 6, 3, 5, 3, 7
 """Heads, entries of their keys and values, taps of the convolutions, tokens of a window, factors
-a token of Gated DeltaProduct."""
+a token of Gated DeltaProduct, entries of a key of DSA's indexer."""
 
 LINEAR = tuple(name for name, mixer in MIXERS.items() if issubclass(mixer, LinearMixer))
 """Every linear mixer."""
@@ -29,7 +29,8 @@ def model_of(name: str, loop_state: str, num_loops: int, dtype: torch.dtype) -> 
     sizes = {"width": 8, "num_heads": HEADS, "head_dim": KEYS, "value_dim": VALUES}
     chosen = {"pattern": name, "loop_state": loop_state, "num_loops": num_loops, "ffn_width": 0}
     more = {"num_layers": len(name.split(",")), "conv_width": TAPS, "window": WINDOW}
-    config = LoopedConfig.model_validate({**sizes, **chosen, **more, "num_factors": FACTORS})
+    sparse = {"num_factors": FACTORS, "index_dim": INDEX, "block_size": 3, "num_blocks": 2}
+    config = LoopedConfig.model_validate({**sizes, **chosen, **more, **sparse})
     return LoopedModel(config).to(dtype)
 
 

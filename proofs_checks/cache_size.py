@@ -8,6 +8,7 @@ import torch
 from proofs_checks.cache_models import (
     FACTORS,
     HEADS,
+    INDEX,
     KEYS,
     LINEAR,
     TAPS,
@@ -27,13 +28,14 @@ _BYTES = {torch.bfloat16: 2, torch.float32: 4, torch.float64: 8}
     "bytes of the models' caches",
     statement=(
         "After L tokens the cache holds, all times T since every (layer, loop) has a slot of its "
-        "own: keys and values of L tokens for softmax and of min(L, w - 1) for windows; and, in at "
-        "least float32, a matrix state a head for linear mixers (mLSTM: with a normaliser and a "
-        "stabiliser) and c - 1 inputs of each convolution: of q and of every factor's k and v a "
-        "head; of Mamba2's x a head and its B and C once; none in linear attention and mLSTM."
+        "own: keys and values of L tokens for softmax, NSA and DSA (which adds a key of its "
+        "indexer a token) and of min(L, w - 1) for windows; and, in at least float32, a matrix "
+        "state a head for linear mixers (mLSTM: with a normaliser and a stabiliser) and c - 1 "
+        "inputs of each convolution: of q and of every factor's k and v a head; of "
+        "Mamba2's x a head and its B and C once; none in linear attention and mLSTM."
     ),
     scope=(
-        f"full, window, {', '.join(LINEAR)} and gdn,window; rescan and accumulate; "
+        f"full, window, nsa, dsa, {', '.join(LINEAR)} and gdn,window; rescan and accumulate; "
         "T = 1..3; bfloat16, float32, float64; L up to 12 through LoopedModel.new_cache"
     ),
     source="derivation; lt2theory.models.cache",
@@ -67,10 +69,11 @@ def bytes_held(
                 told = 0
                 for mixer in name.split(","):
                     narrow, wide = _BYTES[dtype], max(_BYTES[dtype], least_bytes)
-                    if mixer in ("full", "window"):
+                    if mixer not in LINEAR:
                         seen = cache.length
-                        kept = seen if mixer == "full" else min(seen, WINDOW - 1 + in_work)
-                        told += narrow * kept * HEADS * (KEYS + VALUES)
+                        kept = min(seen, WINDOW - 1 + in_work) if mixer == "window" else seen
+                        indexed = INDEX if mixer == "dsa" else 0
+                        told += narrow * kept * (HEADS * (KEYS + VALUES) + indexed)
                         continue
                     told += wide * (_state(mixer) + kept_of_convolution * _convolved(mixer))
                 told *= 2 * (loops_of_slots or num_loops)
@@ -97,7 +100,7 @@ def _convolved(mixer: str) -> int:
 
 
 def _instances(fast: bool) -> Iterator[tuple[str, str, int, torch.dtype]]:
-    for name in ("full", "window", *LINEAR, "gdn,window"):
+    for name in ("full", "window", "nsa", "dsa", *LINEAR, "gdn,window"):
         linear = any(mixer in LINEAR for mixer in name.split(","))
         states = ("rescan", "accumulate") if linear else ("rescan",)
         dtypes = (torch.float32, torch.bfloat16) if fast else tuple(_BYTES)
@@ -114,7 +117,8 @@ def _instances(fast: bool) -> Iterator[tuple[str, str, int, torch.dtype]]:
     ),
     scope=(
         "every L <= 40, l <= 6, w <= 6, T <= 3, with the entries that some later query may use "
-        "found one by one; by formula only: the toolkit has no NSA or DSA yet"
+        "found one by one; by formula: lt2theory's NSA keeps no compressed pairs and pools them "
+        "again at every call"
     ),
     source="derivation; NSA, arXiv 2502.11089",
     evidence="exact",
@@ -158,7 +162,7 @@ def sparse_entries(
         if seen != {name: loops * count for name, count in told.items()}:
             said = f"L = {length}, l = {block}, w = {window}, T = {loops}: {seen}"
             return Finding(False, counterexample=said)
-    return Finding(True, scope=f"L <= {longest}, l, w <= 6, T <= 3; by formula only")
+    return Finding(True, scope=f"L <= {longest}, l, w <= 6, T <= 3; by formula")
 
 
 CLAIMS: tuple[Claim, ...] = (bytes_held, sparse_entries)

@@ -8,6 +8,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from lt2theory.analysis import reach_graph, selection_graph
+from lt2theory.ops import native_sparse_attention
 from proofs_checks.claim import Claim, Finding, claim
 
 Zeroed = Literal["none", "keys", "values"]
@@ -70,7 +71,7 @@ def indices_see_the_prefix(
     "W6",
     "a compressed branch reads every past block",
     statement="NSA's compressed branch alone is unbounded at T = 1: it reads every past block.",
-    scope="mean-pooled blocks of 4 tokens, softmax over all of them, L = 16, 22 and 64",
+    scope="lt2theory.ops.native_sparse_attention, blocks of 4 tokens, L = 16, 22 and 64",
     source="NSA, arXiv 2502.11089, section 3.3; derivation",
     evidence="float64",
     expected="holds_with_conditions",
@@ -94,9 +95,20 @@ def compressed_branch(
     for length in (16, 22, 64):
         x = _normal(2, length, 4).requires_grad_()
         complete = length // 4
-        pooled = x[: 4 * complete].reshape(complete, 4, 4).mean(1)[-(blocks or complete) :]
-        scores = gain * (pooled @ _normal(3, 4, 4) @ _normal(4, 4))
-        out = scores.softmax(0) @ (pooled @ _normal(5, 4, 4) * values)
+        given = x[4 * (complete - (blocks or complete)) :]
+        k, v = given @ _normal(3, 4, 4), given @ _normal(5, 4, 4) * values
+        query, only_compressed = gain * _normal(4, 1, 1, 1, 4), torch.tensor([[[[1.0, 0.0, 0.0]]]])
+        out = native_sparse_attention(
+            query,
+            k[None, :, None],
+            v[None, :, None],
+            only_compressed.double(),
+            block_size=4,
+            num_blocks=1,
+            window=1,
+            scale=1.0,
+            backend="reference",
+        ).flatten()
         expected = np.arange(length) < (4 * complete if whole else length)
         support = _support(out, x)
         if not np.array_equal(support, expected):

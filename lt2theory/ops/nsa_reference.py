@@ -99,7 +99,13 @@ def selected_keys(problem: BlockSparseProblem) -> Bool[Tensor, "b g t m"]:
         query heads of the key head. Of equally important blocks the earlier is taken.
     """
     problem = in_state_dtype(problem)
-    weights, _ = _compressed(problem)
+    return _selected(problem, _compressed(problem)[0])
+
+
+def _selected(
+    problem: BlockSparseProblem, weights: Float[Tensor, "b h t m"]
+) -> Bool[Tensor, "b g t m"]:
+    """`selected_keys`, from the compressed probabilities."""
     groups, size = problem.k.shape[2], problem.block_size
     length, num_keys = problem.q.shape[1], problem.k.shape[1]
     importance = weights.detach().unflatten(1, (groups, -1)).sum(2)
@@ -134,12 +140,12 @@ def reference_block_sparse(problem: BlockSparseProblem) -> Float[Tensor, "b t h 
     """
     narrow, heads = problem.q.dtype, problem.q.shape[2]
     problem = in_state_dtype(problem)
-    _, compressed = _compressed(problem)
-    selected = selected_keys(problem).repeat_interleave(heads // problem.k.shape[2], 1)
+    importance, compressed = _compressed(problem)
+    selected = _selected(problem, importance).repeat_interleave(heads // problem.k.shape[2], 1)
     weights = _weights(problem, problem.k, selected)
     chosen = torch.einsum("bhtm,bmhv->bthv", weights, repeat_key_heads(problem.v, heads))
     branches = torch.stack([compressed, chosen, reference_attention(problem)], -1)
-    output: Tensor = torch.einsum("bthvn,bthn->bthv", branches, problem.gates)
+    output: Tensor = (branches * problem.gates.unsqueeze(-2)).sum(-1)
     return output.to(narrow)
 
 
