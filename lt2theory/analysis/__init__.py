@@ -5,6 +5,7 @@ from lt2theory.analysis.composition import correction_spectrum as correction_spe
 from lt2theory.analysis.gradients import LoopGradients as LoopGradients
 from lt2theory.analysis.gradients import loop_gradients as loop_gradients
 from lt2theory.analysis.grouping import group_by_input as group_by_input
+from lt2theory.analysis.indexer import selected_mass as selected_mass
 from lt2theory.analysis.influence import Influence as Influence
 from lt2theory.analysis.influence import measured_influence as measured_influence
 from lt2theory.analysis.influence_law import distance_quantile as distance_quantile

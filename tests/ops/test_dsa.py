@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.ops import (
+    INDEXED_ATTENTIONS,
     IndexedInputs,
     explain_indexed_attention,
     indexed_attention,
@@ -143,6 +144,7 @@ def test_run_attention_knows_the_inputs() -> None:
 
 
 def test_choice_of_the_backend() -> None:
+    assert INDEXED_ATTENTIONS.names == ("auto", "chunked", "reference")
     choice = explain_indexed_attention(indexed_problem(IndexedInputs(**tensors(), top_k=2)))
     assert str(choice).startswith("chunked: scores by chunks of queries")
 
