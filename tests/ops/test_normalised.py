@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 import torch
@@ -252,3 +253,19 @@ def test_what_is_refused(make: Callable[..., Factors]) -> None:
         run_normalised(replace(factors, log_write=None))
     with pytest.raises(ValueError, match="skip must be None"):
         run_normalised(replace(factors, skip=torch.ones(2, dtype=torch.float64)))
+
+
+@pytest.mark.interpreter
+@pytest.mark.filterwarnings("ignore")  # of FLA and Triton, about a machine without a GPU
+@pytest.mark.parametrize("num_factors", [1, 2])
+def test_flas_kernel_runs_it(
+    fla: ModuleType, make: Callable[..., Factors], num_factors: int
+) -> None:
+    """Values and all gradients of float32 kernels against the float64 token loop."""
+    factors = make(3.0, length=70, num_factors=num_factors, batch=1, key_width=16, value_width=16)
+    expected = with_gradients(lambda one: run_normalised(one, backend="reference")[0], factors)
+    narrow = replace(factors, **{name: getattr(factors, name).float() for name in NAMES})
+    found = with_gradients(lambda one: run_normalised(one, backend="fla")[0], narrow)
+    for name, target in expected.items():
+        error = (found[name].double() - target).norm() / target.norm()
+        assert error < 1e-4, f"{name}: {error:.1e}"  # measured: 2e-5, and 1e-5 of `chunked`
