@@ -51,8 +51,9 @@ def selected_mass(trace: LoopTrace, *, top_k: int | None = None) -> pd.DataFrame
 
 def _masses(inputs: IndexedInputs, top_k: int) -> dict[str, float]:
     """Mean mass of the selected and of the heaviest keys."""
-    tensors = {n: x.detach().double() for n, x in vars(inputs).items() if isinstance(x, Tensor)}
-    problem = indexed_problem(replace(inputs, top_k=top_k, **tensors))
+    named = vars(inputs).items()
+    wide: dict[str, Any] = {n: x.detach().double() for n, x in named if isinstance(x, Tensor)}
+    problem = indexed_problem(replace(inputs, top_k=top_k, **wide))
     mass = attention_over(problem, visible_keys(problem)).mean(1)[:, top_k:]
     selected = (mass * selected_keys(problem)[:, top_k:]).sum(-1)
     largest = mass.topk(top_k, -1).values.sum(-1)

@@ -104,7 +104,8 @@ def _gather(x: Float[Tensor, "b m *rest"], index: Int64[Tensor, "b t c"]) -> Ten
     """`[b t c *rest]`: the keys or values at the indices."""
     batch, length = x.shape[:2]
     rows = index + length * torch.arange(batch, device=index.device)[:, None, None]
-    return x.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, index.shape)
+    gathered: Tensor = x.flatten(0, 1).index_select(0, rows.flatten()).unflatten(0, index.shape)
+    return gathered
 
 
 def _probabilities(

@@ -1,5 +1,9 @@
 """The public DeepSeek sparse attention: what it means, and what it refuses."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
@@ -19,16 +23,19 @@ BACKENDS = ["reference", "chunked", "auto"]
 
 
 def tensors(
-    length: int = 5, num_keys: int = 5, dtype: torch.dtype = torch.float64
+    length: int = 5,
+    num_keys: int = 5,
+    dtype: torch.dtype = torch.float64,
+    index_heads: int = 3,
 ) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(0)
     shapes = {
         "q": (2, length, 4, 6),
         "k": (2, num_keys, 2, 6),
         "v": (2, num_keys, 2, 3),
-        "index_q": (2, length, 3, 4),
+        "index_q": (2, length, index_heads, 4),
         "index_k": (2, num_keys, 4),
-        "index_weight": (2, length, 3),
+        "index_weight": (2, length, index_heads),
     }
     return {
         name: torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
@@ -147,6 +154,41 @@ def test_choice_of_the_backend() -> None:
     assert INDEXED_ATTENTIONS.names == ("auto", "chunked", "reference")
     choice = explain_indexed_attention(indexed_problem(IndexedInputs(**tensors(), top_k=2)))
     assert str(choice).startswith("chunked: scores by chunks of queries")
+
+
+_FLAS = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import torch
+from fla.ops.dsa.naive import naive_dsa
+x = torch.load(sys.argv[1], weights_only=True)
+names = ("q", "k", "v", "index_q", "index_k", "index_weight")
+whole = naive_dsa(*(x[name] for name in names), topk=7)
+one = [x[name][:1] for name in names]
+packed = naive_dsa(*one, topk=7, cu_seqlens=torch.tensor([0, 20, 21, 70]))
+torch.save({"whole": whole, "packed": packed}, sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="FLA is a Linux dependency")
+def test_flas_naive_reference_agrees(tmp_path: Path) -> None:
+    """It scales the index scores, which changes no choice, and computes in float32.
+
+    Of equal scores it takes any. There are enough heads here that none is zero in all of them.
+    """
+    x = tensors(70, 70, torch.float32, index_heads=32)
+    torch.save(x, tmp_path / "inputs")
+    command = [sys.executable, "-c", _FLAS, str(tmp_path / "inputs"), str(tmp_path / "outputs")]
+    subprocess.run(command, check=True, capture_output=True)
+    theirs = torch.load(tmp_path / "outputs", weights_only=True)
+    ids = torch.tensor([[0] * 20 + [1] + [2] * 49])
+    segments = {"query_segments": ids, "key_segments": ids}
+    one = {name: value[:1] for name, value in x.items()}
+    for backend in BACKENDS:
+        whole = indexed_attention(**x, top_k=7, backend=backend)
+        torch.testing.assert_close(whole, theirs["whole"], atol=1e-5, rtol=0)
+        packed = indexed_attention(**one, **segments, top_k=7, backend=backend)
+        torch.testing.assert_close(packed, theirs["packed"], atol=1e-5, rtol=0)
 
 
 ONES = torch.ones(2, 5, 3, 4, dtype=torch.float64)
