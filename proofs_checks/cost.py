@@ -15,7 +15,7 @@ from proofs_checks.cache_models import LINEAR
 from proofs_checks.claim import Claim, Finding, claim
 
 ERASING = ("deltanet", "gdn", "kda", "gated_deltaproduct")
-_COUNTED = ("full", "window", "nsa", *LINEAR)
+_COUNTED = ("full", "window", "nsa", "dsa", *LINEAR)
 _BLOCK = 16
 
 
@@ -133,19 +133,21 @@ def _first_above(block: int, chosen: int, window: int) -> int:
     "counted FLOPs of the models",
     statement=(
         "Matrix-product FLOPs counted by torch in looped models: linear in L for the linear "
-        "mixers and the window, quadratic for softmax, with L^2 pairs, and for NSA, with L^2/l, T "
-        "times one loop; accumulate has T(T+1)/2 factor steps a token."
+        "mixers and the window, quadratic for softmax, with L^2 pairs, for NSA, with L^2/l, and "
+        "for DSA, with the L^2/2 of its indexer, T times one loop; accumulate has T(T+1)/2 factor "
+        "steps a token."
     ),
     scope=(
         f"{', '.join(_COUNTED)}, T = 1..3, both loop states, L from 4 to 12 (token loop, every "
-        "product predicted) and 64 to 384 (chunked, second differences); elementwise work is not "
-        "counted, nor is DSA"
+        "product predicted) and 64 to 384 (chunked, second differences); elementwise work and the "
+        "choice of the highest scores are not counted"
     ),
     source="torch.utils.flop_counter on lt2theory.models",
     evidence="exact",
     hypotheses={
         "L >= 2w": {"windows as long as the shortest text": {"window": 64}},
         "L >= Sl": {"more blocks than the shortest text has": {"num_blocks": 8}},
+        "DSA attends to few of the keys": {"to as many as the shortest text has": {"top_k": 64}},
         "lengths apart by a multiple of the backend's blocks": {
             "lengths between blocks": {"step": 40}
         },
@@ -159,6 +161,7 @@ def _first_above(block: int, chosen: int, window: int) -> int:
     mutants={
         "softmax said to be linear": {"linear": _COUNTED},
         "NSA said to be linear": {"linear": ("window", "nsa", *LINEAR)},
+        "DSA said to be linear": {"linear": ("window", "dsa", *LINEAR)},
         "accumulate said to take T factor steps": {"steps": "T"},
         "one loop counted": {"loops": "1"},
     },
@@ -168,6 +171,7 @@ def counted(
     fast: bool,
     window: int = 32,
     num_blocks: int = 4,
+    top_k: int = 4,
     step: int = 64,
     causal: bool = False,
     whole: bool = False,
@@ -178,13 +182,15 @@ def counted(
     """Second differences of the chunked backends, and every product of the token loops."""
     lengths = [64 + i * step for i in range(3 if fast else 6)]
     for name in _COUNTED:
-        model = _model(name, 1, "rescan", "chunked", window, num_blocks)
+        model = _model(name, 1, "rescan", "chunked", window, num_blocks=num_blocks, top_k=top_k)
         counts = [_flops(model, n, causal=causal, whole=whole) for n in lengths]
         slopes = [b - a for a, b in itertools.pairwise(counts)]
         bends = [b - a for a, b in itertools.pairwise(slopes)]
         # Scores and mixtures: 2 (k + v) FLOPs a pair and head, 2 heads of 8.
         pairs = step**2 // _BLOCK if name == "nsa" else step**2
         bend = 0 if name in linear else 2 * (2 * 2 * (8 + 8)) * pairs
+        if name == "dsa" and bend:  # 2 (i + 1) a pair and index head, 3 heads of 5, L^2/2 pairs
+            bend = 3 * 2 * (5 + 1) * pairs
         if bends != [bend] * len(bends):
             return Finding(False, counterexample=f"{name}: {counts} FLOPs at L = {lengths}")
         for state in ("rescan", "accumulate"):
@@ -205,13 +211,21 @@ def counted(
 
 
 def _model(
-    name: str, num_loops: int, loop_state: str, backend: str, window: int, num_blocks: int = 4
+    name: str,
+    num_loops: int,
+    loop_state: str,
+    backend: str,
+    window: int,
+    *,
+    num_blocks: int = 4,
+    top_k: int = 4,
 ) -> LoopedModel:
     """One layer without FFN."""
     sizes = {"width": 16, "num_heads": 2, "num_layers": 1, "ffn_width": 0, "num_loops": num_loops}
     chosen = {"pattern": name, "loop_state": loop_state, "backend": backend, "window": window}
     blocks = {"block_size": _BLOCK, "num_blocks": num_blocks}
-    return LoopedModel(LoopedConfig.model_validate({**sizes, **chosen, **blocks}))
+    indexer = {"top_k": top_k, "index_heads": 3, "index_dim": 5}
+    return LoopedModel(LoopedConfig.model_validate({**sizes, **chosen, **blocks, **indexer}))
 
 
 def _flops(model: LoopedModel, length: int, *, causal: bool, whole: bool) -> int:
@@ -247,6 +261,8 @@ def _predicted(model: LoopedModel, length: int, steps: str) -> int:
     if not isinstance(mixer, LinearMixer):
         # NSA's reference has L x L pairs in each branch, and in the product that takes the means.
         dense = 4 if config.pattern == "nsa" else 1
+        if config.pattern == "dsa":
+            total += T * config.index_heads * 2 * (config.index_dim + 1) * length**2
         return total + dense * T * heads * 2 * (width + width) * length**2
     # Reading a state of k x v costs 2 k v: once a query, and once a factor that erases.
     reads = T
