@@ -8,7 +8,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from lt2theory.analysis import reach_graph, selection_graph
-from lt2theory.ops import native_sparse_attention
+from lt2theory.ops import IndexedInputs, native_sparse_attention, run_attention
+from lt2theory.ops.dsa import indexed_problem
+from lt2theory.ops.dsa_reference import selected_keys
 from proofs_checks.claim import Claim, Finding, claim
 
 Zeroed = Literal["none", "keys", "values"]
@@ -22,8 +24,9 @@ Zeroed = Literal["none", "keys", "values"]
         "T = 1, although the Jacobian is exactly zero outside the selection graph."
     ),
     scope=(
-        "top-2 attention with a residual, random weights, L = 12, one and two applications: the "
-        "Jacobian, and a finite change of every token outside its support"
+        "lt2theory.ops.indexed_attention (DSA) with a residual, two keys a query, random weights, "
+        "L = 12, one and two applications: the Jacobian, and a finite change of every token "
+        "outside its support"
     ),
     source="derivation",
     evidence="float64",
@@ -64,7 +67,7 @@ def indices_see_the_prefix(
             ]
             if all(torch.allclose(o, out[-1].detach(), rtol=0, atol=1e-9) for o in outputs):
                 return Finding(False, counterexample=f"token {token + 1} never matters")
-    return Finding(True, scope="top-2 attention, L = 12, two applications" if fast else None)
+    return Finding(True, scope="DSA of two keys, L = 12, two applications" if fast else None)
 
 
 @claim(
@@ -126,21 +129,33 @@ def _normal(seed: int, *shape: int) -> Tensor:
 def _select(
     x: Tensor, applications: int, budget: int, by_score: bool, zeroed: Zeroed, gain: float
 ) -> tuple[Tensor, list[Bool[np.ndarray, "t t"]]]:
-    """Top-k attention with a residual, and the graph of what each application selected."""
+    """DeepSeek sparse attention with a residual, and the graph of what each application selected.
+
+    One head of attention and two of an indexer, all from random projections of x.
+    """
     graphs = []
     length, width = x.shape
-    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    position = torch.arange(1, length + 1, dtype=torch.float64)[:, None]
     for application in range(applications):
-        q, k, v = (x @ _normal(10 + 3 * application + i, width, width) / 2 for i in range(3))
-        k, v = k * (zeroed != "keys"), v * (zeroed != "values")
-        scores = (gain * q @ k.T).masked_fill(later, float("-inf"))
-        order = scores if by_score else torch.arange(length).expand(length, length)
-        order = order.detach().double().masked_fill(later, float("-inf"))
-        indices = order.topk(min(budget, length), -1).indices
-        indices = torch.where(indices > torch.arange(length)[:, None], -1, indices)
-        graphs.append(selection_graph(indices.numpy()))
-        chosen = torch.tensor(selection_graph(indices.numpy(), residual=False))
-        x = x + scores.masked_fill(~chosen, float("-inf")).softmax(-1) @ v
+        drawn = [_normal(10 + 7 * application + i, width, width) / 2 for i in range(6)]
+        q, k, v, *index_q = (x @ matrix for matrix in drawn[:5])
+        k, v, index_k = k * (zeroed != "keys"), v * (zeroed != "values"), x @ drawn[5]
+        index_k = index_k * (zeroed != "keys") if by_score else position.expand(length, width)
+        asking = torch.stack(index_q, 1) if by_score else torch.ones(length, 2, width).double()
+        inputs = IndexedInputs(
+            gain * q[None, :, None],
+            k[None, :, None],
+            v[None, :, None],
+            scale=1.0,
+            index_q=asking[None],
+            index_k=index_k[None],
+            index_weight=torch.ones(1, length, 2, dtype=torch.float64),
+            top_k=budget,
+        )
+        chosen = selected_keys(indexed_problem(inputs))[0]
+        columns = torch.where(chosen, torch.arange(length), -1)
+        graphs.append(selection_graph(columns.numpy()))
+        x = x + run_attention(inputs)[0, :, 0]
     return x, graphs
 
 
