@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.ops import run_factors, softmax_attention
+from lt2theory.ops import native_sparse_attention, run_factors, softmax_attention
 from lt2theory.ops.factors import Factors
 
 pytestmark = pytest.mark.gpu
@@ -69,3 +69,29 @@ def test_attention(window: int | None) -> None:
     want = softmax_attention(q, k, v, window=window, backend="reference")
     got = softmax_attention(q.float().cuda(), k.float().cuda(), v.float().cuda(), window=window)
     assert (got.double().cpu() - want).norm() <= 1e-5 * want.norm()
+
+
+@pytest.mark.parametrize("segmented", [False, True])
+@pytest.mark.parametrize(("length", "num_keys"), [(77, 77), (1, 130), (700, 700)])
+def test_native_sparse_attention(segmented: bool, length: int, num_keys: int) -> None:
+    generator = torch.Generator().manual_seed(3)
+    shapes = ((2, length, 4, 16), (2, num_keys, 2, 16), (2, num_keys, 2, 8), (2, length, 4, 3))
+    exact = [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+    ids = torch.arange(num_keys).repeat(2, 1) // 37
+    ids[0, :5] = -1
+    settings = {"block_size": 16, "num_blocks": 3, "window": 20}
+
+    def values_and_gradients(tensors: list[Tensor], backend: str) -> list[Tensor]:
+        given = [x.detach().clone().requires_grad_() for x in tensors]
+        here = ids.to(given[0].device)
+        segments = {"query_segments": here[:, num_keys - length :], "key_segments": here}
+        o = native_sparse_attention(
+            *given, backend=backend, **settings, **(segments if segmented else {})
+        )
+        o.square().sum().backward()
+        return [o, *(x.grad for x in given)]
+
+    want = values_and_gradients(exact, "reference")
+    got = values_and_gradients([x.float().cuda() for x in exact], "chunked")
+    for a, b in zip(got, want, strict=True):
+        assert (a.double().cpu() - b).norm() <= 1e-5 * b.norm()
