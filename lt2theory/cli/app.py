@@ -44,6 +44,7 @@ COMMANDS = {
     "curriculum tune": Command("curriculum", "tune", "find recipes with equal effort for each arm"),
     "verify": Command("verify", "run", "the ledger of theory claims, checked again"),
     "analyze": Command("analyze", "run", "what a trained run's states, loops and gradients do"),
+    "doctor": Command("doctor", "run", "which backends are right on this machine, measured"),
     "report": Command("report", "run", "the HTML report of a run folder or of a study"),
     "bench tasks": Command("bench", "tasks", "examples a second of the task generators"),
     "bench ops": Command("bench", "ops", "speed of the recurrences against a token loop"),

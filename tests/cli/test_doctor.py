@@ -1,0 +1,107 @@
+"""`lt2 doctor`: exit codes, files, refusals, and going on after an interrupt."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import lt2theory.bench.doctor as bench
+import lt2theory.cli.doctor as verb
+from lt2theory.bench.doctor_cases import Sizes
+from lt2theory.bench.doctor_worker import answer
+from lt2theory.cli import main
+from lt2theory.ops import RECURRENCES
+
+PLANTED = "tests.bench.planted_backends"
+GDN = ["doctor", "--device", "cpu", "--mixers", "gdn"]
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch):
+    """Planted backends, small sizes, and the work done in this process."""
+    before = RECURRENCES.backends
+    sys.modules.pop(PLANTED, None)
+    importlib.import_module(PLANTED)
+
+    def run_jobs(jobs, settings, **options):
+        assert settings["imports"] == (PLANTED,)
+        yield from ((job, answer(job, settings["device"])) for job in jobs)
+
+    monkeypatch.setattr(verb, "IMPORTS", (PLANTED,))
+    monkeypatch.setattr(bench, "run_jobs", run_jobs)
+    small = Sizes((16,), ("float32",), (6, 7), ("fresh",))
+    monkeypatch.setattr(bench, "sizes_for", lambda device, full: small)
+    yield
+    object.__setattr__(RECURRENCES, "backends", before)
+    sys.modules.pop(PLANTED)
+
+
+def test_a_healthy_machine_is_exit_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "doctor.json"
+    argv = [*GDN, "--backends", "chunked", "refusing", "--json", str(out)]
+    assert main(argv) == 0
+    content = json.loads(out.read_text())
+    assert set(content) == {"environment", "full", "served", "outcomes", "advice"}
+    assert [row["verdict"] for row in content["outcomes"]] == ["right"] * 2 + ["refused"] * 2
+    said = capsys.readouterr().out
+    assert "4 cases: 2 right, 2 refused" in said
+    assert "refused: planted: take another" in said
+    assert max(map(len, said.split("\n"))) <= 100
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ("wrong_gradient", "wrong: gradient of beta: error 2.5e-01"),
+        ("wrong_at_odd", "avoid backend 'wrong_at_odd' for gdn: wrong in 1 of 2 cases (tokens 7"),
+        ("raising", "crashed: RuntimeError: CUDA error: planted second line"),
+    ],
+)
+def test_a_fault_is_exit_1_and_named(
+    backend: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*GDN, "--backends", backend]) == 1
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_interrupt_goes_on_with_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state.jsonl"
+    whole = bench.run_jobs
+
+    def interrupted(jobs, settings, **options):
+        for number, pair in enumerate(whole(jobs, settings)):
+            if number == 1 and "case" in pair[0]:
+                raise KeyboardInterrupt
+            yield pair
+
+    argv = [*GDN, "--backends", "chunked", "reference", "--state", str(state)]
+    with monkeypatch.context() as patch:
+        patch.setattr(bench, "run_jobs", interrupted)
+        assert main(argv) == 130
+    assert "the same command goes on where it was" in capsys.readouterr().err
+    assert len(state.read_text().splitlines()) == 1
+    assert main(argv) == 0
+    assert "4 cases: 4 right" in capsys.readouterr().out
+    assert len(state.read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        ("--quick --full", "--quick: not together with --full"),
+        ("--mixers gdm", "mixers: 'gdm' is not one (choose from full, window, "),
+        ("--backends flo", "backends: 'flo' is not one (choose from reference, chunked, "),
+        ("--device tpu", "device: 'tpu' is not there (choose from cpu"),
+        ("--limit 0", "--limit: 0.0 is not allowed (should be greater than 0)"),
+        ("--workers 0", "--workers: 0 is not allowed (should be greater than or equal to 1)"),
+        ("--json no/x.json", "--json: 'no/x.json' cannot be written (no folder no)"),
+        ("--state no/x.jsonl", "--state: 'no/x.jsonl' cannot be written (no folder no)"),
+    ],
+)
+def test_refusals(argv: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", *argv.split()]) == 2
+    assert capsys.readouterr().err.startswith(f"lt2: error: {line}")
