@@ -2,9 +2,10 @@
 
 import importlib
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,9 @@ class Doctor:
         )
         self.environment = describe_environment(settings.device)
         conditions = {"environment": self.environment, "full": settings.full}
+        # Verdicts of self-tests on pinned kernels must not be taken for those on tuned ones.
+        self._cache = tempfile.mkdtemp(prefix="lt2-doctor-")
+        weakref.finalize(self, shutil.rmtree, self._cache, ignore_errors=True)
         self._finished = FinishedCases(settings.state, conditions, settings.limit)
 
     def served(self) -> tuple[Served, ...]:
@@ -189,22 +193,19 @@ class Doctor:
         """Have jobs done by worker processes."""
         settings = self._settings
         told = {"device": settings.device, "imports": settings.imports, "pinned": not settings.full}
-        with ExitStack() as stack:
-            path = os.pathsep.join([_root(), *_python_path()])
-            # One thread: the cases are small, and several processes share the cores.
-            environment = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-            if not settings.full:
-                # Verdicts on pinned kernels must not be taken for those on tuned ones.
-                cache = stack.enter_context(tempfile.TemporaryDirectory())
-                environment |= {"LT2_CACHE_DIR": cache, "FLA_CACHE_RESULTS": "0"}
-            yield from run_jobs(
-                jobs,
-                told,
-                workers=settings.workers,
-                limit=settings.limit,
-                environment=environment,
-                suspect=lambda answer: answer.get("verdict") in FAILURES,
-            )
+        path = os.pathsep.join([_root(), *_python_path()])
+        # One thread: the cases are small, and several processes share the cores.
+        environment = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        if not settings.full:
+            environment |= {"LT2_CACHE_DIR": self._cache, "FLA_CACHE_RESULTS": "0"}
+        yield from run_jobs(
+            jobs,
+            told,
+            workers=settings.workers,
+            limit=settings.limit,
+            environment=environment,
+            suspect=lambda answer: answer.get("verdict") in FAILURES,
+        )
 
 
 def _outcome(case: Case, answer: dict[str, Any] | Died) -> Outcome:
