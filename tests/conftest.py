@@ -5,6 +5,7 @@ from types import ModuleType
 import pytest
 
 from tests import fla_interpreter
+from tests.conformance import record
 
 
 @pytest.fixture(scope="session", name="fla")
@@ -13,8 +14,17 @@ def fla_fixture() -> ModuleType:
     return fla_interpreter.install()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    record.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    record.configure(config)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Report the tests whose machine or session this is not as skipped."""
+    record.note_cells(items)
     if not fla_interpreter.is_on():
         reason = f"needs a session with {fla_interpreter.VARIABLE}=1"
         _skip([item for item in items if item.get_closest_marker("interpreter")], reason)

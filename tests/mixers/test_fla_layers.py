@@ -138,6 +138,7 @@ def error(got: Tensor, expected: Tensor) -> float:
     return float((got - expected).abs().max() / expected.abs().max())
 
 
+@pytest.mark.conforms("FLA layer", mixer=lambda given: CASES[given["name"]].mixer, backend="auto")
 @pytest.mark.interpreter
 @pytest.mark.filterwarnings("ignore")  # of FLA and Triton, about a machine without a GPU
 @pytest.mark.parametrize("name", CASES)

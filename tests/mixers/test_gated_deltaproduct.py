@@ -17,6 +17,9 @@ Draw = Callable[..., LinearMixer]
 IsTheLayer = Callable[[LinearMixer, Callable[[LinearMixer, Tensor], Tensor]], None]
 
 
+@pytest.mark.conforms(
+    "values", "gradients", mixer="gated_deltaproduct", backend=("chunked", "reference")
+)
 @pytest.mark.parametrize("num_factors", [1, 2, 3])
 @pytest.mark.parametrize("grain", ["own", "none"])
 @pytest.mark.parametrize("negative", [False, True])
@@ -92,6 +95,7 @@ FLAS = {
 }
 
 
+@pytest.mark.conforms("FLA layer", mixer="gated_deltaproduct", backend="auto")
 @pytest.mark.interpreter
 @pytest.mark.filterwarnings("ignore")  # of FLA and Triton, about a machine without a GPU
 @pytest.mark.parametrize("name", FLAS)
@@ -106,6 +110,7 @@ def test_layer_is_flas(fla: ModuleType, name: str) -> None:
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.conforms("FLA layer", mixer="gated_deltaproduct", backend="auto")
 @pytest.mark.interpreter
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FLAS)

@@ -12,6 +12,7 @@ from lt2theory.mixers import GatedLinearAttention, LinearMixer, MixerOptions, St
 Draw = Callable[..., LinearMixer]
 
 
+@pytest.mark.conforms("values", "gradients", mixer="gla", backend=("chunked", "reference"))
 @pytest.mark.parametrize("conv_width", [0, 1, 4])
 def test_layer_is_the_definition(
     draw: Draw,

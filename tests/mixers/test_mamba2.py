@@ -14,6 +14,7 @@ from lt2theory.ops import linear_recurrence, run_factors
 Draw = Callable[..., LinearMixer]
 
 
+@pytest.mark.conforms("values", "gradients", mixer="mamba2", backend=("chunked", "reference"))
 @pytest.mark.parametrize("conv_width", [0, 1, 4])
 def test_layer_is_the_definition(
     draw: Draw,

@@ -46,6 +46,7 @@ def by_the_paper(mixer: LinearMixer, x: Tensor) -> Tensor:
     return (o * torch.sigmoid(x @ mixer.ogate_preact.weight.T)) @ mixer.out_proj.weight.T
 
 
+@pytest.mark.conforms("values", "gradients", mixer="mlstm")
 @pytest.mark.parametrize("cap", [15.0, 0.5, None])
 @pytest.mark.parametrize("backend", ["chunked", "reference"])
 def test_the_layer_is_the_papers(

@@ -27,6 +27,7 @@ def rotated(z: Tensor, t: int, base: float) -> Tensor:
     return torch.stack(turned, -1)
 
 
+@pytest.mark.conforms("values", "gradients", mixer="retnet", backend=("chunked", "reference"))
 @pytest.mark.parametrize("conv_width", [0, 1, 4])
 @pytest.mark.parametrize("rope_base", [None, 50.0])
 def test_layer_is_the_definition(

@@ -81,13 +81,18 @@ def test_trace_is_forward(build: Build, tokens: Tensor, preset: str) -> None:
     torch.testing.assert_close(after, trace.states[1])
 
 
+@pytest.mark.conforms("values", "accumulate")
 @pytest.mark.parametrize(
     "mixer",
     ["deltanet", "gdn", "kda", "linear_attention", "retnet", "mamba2", "gla", "hgrn2"],
 )
-def test_accumulate_is_one_product_on_one_state(build: Build, tokens: Tensor, mixer: str) -> None:
+@pytest.mark.parametrize("backend", ["chunked", "reference"])
+def test_accumulate_is_one_product_on_one_state(
+    build: Build, tokens: Tensor, mixer: str, backend: str
+) -> None:
     """The last loop's read-out, recomputed by hand from what every loop prepared (claim L2)."""
-    model = build(f"toy-{mixer}-accumulate", num_layers=1, num_loops=3, ffn_width=0)
+    changes = {"num_layers": 1, "num_loops": 3, "ffn_width": 0, "backend": backend}
+    model = build(f"toy-{mixer}-accumulate", **changes)
     trace = model.trace(tokens)
     block = model.blocks[0]
     loops = [trace.factors[0, loop] for loop in range(3)]

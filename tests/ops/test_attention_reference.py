@@ -16,6 +16,7 @@ def one_output(q, keys, values, scale):
     return sum(w / total * v for w, v in zip(weights, values, strict=True))
 
 
+@pytest.mark.conforms("values", mixer=("full", "window"), backend="reference")
 @pytest.mark.parametrize("window", [None, 1, 3])
 @pytest.mark.parametrize("past", [0, 4])
 @pytest.mark.parametrize("segmented", [False, True])

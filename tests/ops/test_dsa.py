@@ -43,6 +43,7 @@ def tensors(
     }
 
 
+@pytest.mark.conforms("values", mixer="dsa")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_written_out_query_by_query(backend: str) -> None:
     """The report's equations in loops over rows, queries, heads and keys."""

@@ -39,6 +39,7 @@ def one_query(q, k, v, gates, at, *, block_size, num_blocks, window, scale):
     )
 
 
+@pytest.mark.conforms("values", mixer="nsa")
 @pytest.mark.parametrize("backend", ["reference", "chunked"])
 @pytest.mark.parametrize("key_heads", [1, 2, 4])
 @pytest.mark.parametrize("segmented", [False, True])

@@ -13,6 +13,7 @@ from lt2theory.ops.factors import Factors
 from lt2theory.training import OptimiserConfig, Runtime
 from lt2theory.training.optimiser import make_optimiser, train_step
 from tasks import Batch
+from tests.conformance.table import mixer_of_preset
 
 EVERY = sorted(presets())
 SMALL = {"width": 32, "num_heads": 2, "vocab_size": 11, "window": 5}
@@ -46,6 +47,7 @@ def outcome(model: LoopedModel, dtype: str) -> tuple[Tensor, Tensor]:
     return logits.detach().double(), torch.cat(gradients).double()
 
 
+@pytest.mark.conforms("bfloat16", mixer=mixer_of_preset, backend="auto")
 @pytest.mark.parametrize("preset", EVERY)
 def test_autocast_costs_twice_the_rounding_of_the_weights(preset: str) -> None:
     """A product rounds both its operands; the yardstick rounds one of them, the weights, once."""

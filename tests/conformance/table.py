@@ -1,0 +1,72 @@
+"""What the table of docs/conformance.md has for rows, columns and empty cells."""
+
+from functools import cache
+
+from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.ops import ATTENTIONS, BACKENDS, BLOCK_ATTENTIONS, INDEXED_ATTENTIONS, RECURRENCES
+from lt2theory.ops.backends import Registry
+from lt2theory.ops.factors import BlockSparseInputs, Factors, IndexedInputs
+
+PROPERTIES = {
+    "values": "the outputs are those of the definition or, for a faster backend, of `reference`",
+    "gradients": "so are the gradients of every parameter",
+    "causality": "no output changes with a later token",
+    "streaming": "prefill in pieces and decoding give the outputs of the parallel form",
+    "padding": "a row padded on the left gives what it gives alone",
+    "packing": "packed documents give what each gives alone",
+    "checkpointing": "recomputing loops in backward leaves values and gradients as they are",
+    "accumulate": "T loops are T factors a token on one state",
+}
+"""Columns of the table of every backend, with what each says."""
+
+ANY_BACKEND = "auto"
+OF_MIXERS = {
+    "FLA layer": "weights load both ways, and outputs and gradients are those of FLA's layer",
+    "bfloat16": "under autocast outputs and gradients differ by the rounding of products alone",
+}
+"""Columns of the table that does not depend on the backend: shown with `auto`, on a CPU."""
+
+NOT_IN_FLA = {
+    "full": "attention over all keys: FLA's layer needs another package's kernels",
+    "window": "as for `full`",
+    "mlstm": "FLA has no such layer",
+    "dsa": "FLA has no such layer",
+    "nsa": "names and shapes alone: the window of FLA's layer needs another package's kernels",
+}
+"""Mixers without a layer of FLA's that could be compared, and why."""
+
+
+@cache
+def registry_of(mixer: str) -> Registry[object, object]:
+    """The backends of the op that a mixer prepares for."""
+    import torch
+
+    config = LoopedConfig(pattern=mixer, num_layers=1, width=8, num_heads=2, vocab_size=2)
+    with torch.no_grad():
+        prepared = LoopedModel(config).trace(torch.zeros(1, 2, dtype=torch.int64)).factors[0, 0]
+    if isinstance(prepared, Factors):
+        return RECURRENCES
+    if isinstance(prepared, BlockSparseInputs):
+        return BLOCK_ATTENTIONS
+    return INDEXED_ATTENTIONS if isinstance(prepared, IndexedInputs) else ATTENTIONS
+
+
+def backends() -> tuple[str, ...]:
+    """The names of all backends that can be asked for, without `auto`."""
+    return tuple(name for name in BACKENDS if name != "auto")
+
+
+def why_empty(mixer: str, backend: str, name: str) -> str | None:
+    """Why a cell has no test, in a few words, or None where it must have one."""
+    if name == "accumulate" and not issubclass(MIXERS[mixer], LinearMixer):
+        return "attention has no recurrent state; its layers rescan"
+    if backend not in registry_of(mixer).names:
+        return f"{registry_of(mixer).op} has no such backend"
+    return NOT_IN_FLA.get(mixer) if name == "FLA layer" else None
+
+
+def mixer_of_preset(parameters: dict[str, object]) -> str | None:
+    """For the marker: the row of a test whose parameter `preset` is a toy of one mixer."""
+    name = str(parameters["preset"]).removeprefix("toy-").removesuffix("-accumulate")
+    return name if name in MIXERS else None
