@@ -1,4 +1,4 @@
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
 """Triton kernels for attention of every query to its own list of keys.
 
 What native sparse attention reads from its selected blocks and DeepSeek sparse attention from its
@@ -9,7 +9,7 @@ imports Triton.
 Axes: b batch, t queries, m keys, g key heads, r query heads of one, n keys a list, k and v widths.
 """
 
-from typing import Any
+from typing import Any, no_type_check
 
 import torch
 import triton
@@ -21,7 +21,8 @@ from torch.autograd.function import once_differentiable
 _KEYS_AT_A_TIME = 32
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
+@no_type_check
 def _forward_kernel(
     Q, K, V, LISTS, OUT, LSE, scale, T, M,
     N: tl.constexpr, G: tl.constexpr, GL: tl.constexpr, R: tl.constexpr,
@@ -72,7 +73,8 @@ def _forward_kernel(
     tl.store(LSE + row * R + r, lse, mask=r < R)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
+@no_type_check
 def _backward_kernel(
     Q, K, V, LISTS, DO, LSE, DELTA, DQ, DK_OUT, DV_OUT, scale, T, M,
     N: tl.constexpr, G: tl.constexpr, GL: tl.constexpr, R: tl.constexpr,
