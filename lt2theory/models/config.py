@@ -48,7 +48,9 @@ class LoopedConfig(BaseModel):
     ffn_width: int | None = Field(
         None, ge=0, description="Hidden width of the SwiGLU FFN; default 8/3 width, 0 for none."
     )
-    window: int = Field(64, ge=1, description="Tokens a window layer sees, itself included.")
+    window: int = Field(
+        64, ge=1, description="Tokens that a window layer, and NSA's window, sees; itself included."
+    )
     conv_width: int = Field(
         4, ge=0, description="Taps of the short convolution of linear mixers; 0 for none."
     )
