@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lt2theory.ops.chunk_terms import Chunks, ChunkTerms
+from lt2theory.ops.running_sum import running_sum
 
 
 def scalar_terms(chunks: Chunks) -> ChunkTerms:
@@ -24,7 +25,7 @@ def scalar_terms(chunks: Chunks) -> ChunkTerms:
     q, k, erasers, log_decay = chunks.q, chunks.k, chunks.erasers, chunks.log_decay
     assert log_decay is not None
     num_factors = chunks.num_factors
-    summed = log_decay.double().cumsum(1)
+    summed = running_sum(log_decay.double())
     between = _masked_decay(summed, k.dtype)
     from_start = summed.to(k.dtype).exp().unsqueeze(-1)
     to_end = (summed[:, -1:] - summed).to(k.dtype).exp().unsqueeze(-1)

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lt2theory.ops.chunk_terms import Chunks, ChunkTerms
+from lt2theory.ops.running_sum import running_sum
 from lt2theory.ops.triangular import block_lower
 
 # How far exponents may spread between the first and last step of a bounded block; half of it on
@@ -116,7 +117,7 @@ def _bounded_blocks(chunks: Chunks, num_tokens: int) -> tuple[_Blocks, Tensor, T
     size = num_tokens * num_factors
     q = chunks.q.reshape(-1, num_tokens, width)
     k = chunks.k.reshape(-1, size, width)
-    summed = chunks.log_decay.reshape(-1, size, width).cumsum(1)
+    summed = running_sum(chunks.log_decay.reshape(-1, size, width))
     middle, end = summed[:, size // 2, None], summed[:, -1:]
     late, early = (summed - middle).exp(), (middle - summed).exp()
     from_start = summed.exp()
