@@ -175,6 +175,7 @@ def test_last_logits_of_a_call_in_pieces(build: Build, tokens: Tensor) -> None:
         model(tokens[:, :2], cache)
         got = model(tokens[:, 2:], cache, last_logits=min(wanted, 21))
         same(got, model(tokens)[:, 23 - min(wanted, 21) :])
+        assert [each.length for each in cache.snapshots] == [4, 8, 12, 16, 20]
 
 
 def test_gradients_flow_through_a_cropped_cache(build: Build, tokens: Tensor) -> None:
