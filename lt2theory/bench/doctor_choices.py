@@ -16,9 +16,9 @@ from lt2theory.ops import (
     explain_recurrence,
     stabilise,
 )
-from lt2theory.ops.backends import Choice
 from lt2theory.ops.dsa import indexed_problem
 from lt2theory.ops.factors import BlockSparseInputs, Factors, IndexedInputs
+from lt2theory.ops.registry import Choice
 
 WIDTH, LENGTH = 64, 131
 

@@ -5,8 +5,6 @@ from lt2theory.ops.attention import run_attention as run_attention
 from lt2theory.ops.attention import softmax_attention as softmax_attention
 from lt2theory.ops.attention_reference import AttentionProblem as AttentionProblem
 from lt2theory.ops.backends import ATTENTIONS as ATTENTIONS
-from lt2theory.ops.backends import BACKENDS as BACKENDS
-from lt2theory.ops.backends import BLOCK_ATTENTIONS as BLOCK_ATTENTIONS
 from lt2theory.ops.backends import RECURRENCES as RECURRENCES
 from lt2theory.ops.dsa import INDEXED_ATTENTIONS as INDEXED_ATTENTIONS
 from lt2theory.ops.dsa import explain_indexed_attention as explain_indexed_attention
@@ -20,6 +18,7 @@ from lt2theory.ops.factors import IndexedInputs as IndexedInputs
 from lt2theory.ops.normalised import Stabilised as Stabilised
 from lt2theory.ops.normalised import run_normalised as run_normalised
 from lt2theory.ops.normalised import stabilise as stabilise
+from lt2theory.ops.nsa import BLOCK_ATTENTIONS as BLOCK_ATTENTIONS
 from lt2theory.ops.nsa import explain_block_attention as explain_block_attention
 from lt2theory.ops.nsa import native_sparse_attention as native_sparse_attention
 from lt2theory.ops.nsa_reference import BlockSparseProblem as BlockSparseProblem
@@ -28,3 +27,4 @@ from lt2theory.ops.recurrence import linear_recurrence as linear_recurrence
 from lt2theory.ops.recurrence import run_factors as run_factors
 from lt2theory.ops.reference import apply_factor as apply_factor
 from lt2theory.ops.reference import state_dtype as state_dtype
+from lt2theory.ops.registry import BACKENDS as BACKENDS

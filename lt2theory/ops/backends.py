@@ -1,15 +1,10 @@
-"""Which backends an op has, which one `auto` takes, and why.
+"""The backends of the linear recurrence and of softmax attention.
 
-A backend is one entry in a table. A table is ordered: `auto` takes the first entry that neither
-refuses the workload nor declines it. The decision looks at device, dtype and shapes only, so it
-never waits for a device and never depends on values.
+Those of the sparse attentions stand beside their ops (`nsa`, `dsa`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-import torch
 from torch import Tensor
 
 from lt2theory.ops.attention_chunked import chunked_attention
@@ -18,195 +13,16 @@ from lt2theory.ops.chunked import chunked_recurrence
 from lt2theory.ops.factors import Factors
 from lt2theory.ops.fla_recurrence import fla_recurrence
 from lt2theory.ops.fla_route import declines, describe, refuses
-from lt2theory.ops.nsa_chunked import chunked_block_sparse
-from lt2theory.ops.nsa_reference import BlockSparseProblem, reference_block_sparse
 from lt2theory.ops.reference import reference_recurrence
-from lt2theory.ops.workload import RecurrenceWorkload as RecurrenceWorkload
-
-BACKENDS = ("auto", "reference", "chunked", "fla", "triton")
-"""Every name that a model may ask for. An op without such a backend chooses as for `auto`."""
-
-Workload = TypeVar("Workload")
-Runner = TypeVar("Runner")
+from lt2theory.ops.registry import Backend, Registry
+from lt2theory.ops.workload import AttentionWorkload, RecurrenceWorkload
 
 AttentionRunner = Callable[[AttentionProblem], Tensor]
-BlockAttentionRunner = Callable[[BlockSparseProblem], Tensor]
 RecurrenceRunner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
-
-
-@dataclass(frozen=True)
-class AttentionWorkload:
-    """What a backend of the attention is chosen from.
-
-    Attributes:
-        device: Device type.
-        dtype: Dtype of the inputs.
-        length: Queries.
-        num_keys: Keys.
-        num_heads: Query heads.
-        num_key_heads: Key heads.
-        key_width: Key width of a head.
-        value_width: Value width of a head.
-        window: Keys that a query sees, or None for all.
-        segmented: Whether there are segments.
-    """
-
-    device: str
-    dtype: torch.dtype
-    length: int
-    num_keys: int
-    num_heads: int
-    num_key_heads: int
-    key_width: int
-    value_width: int
-    window: int | None
-    segmented: bool
-
-    @classmethod
-    def of(cls, problem: AttentionProblem) -> "AttentionWorkload":
-        """The workload that `problem` is.
-
-        Args:
-            problem: The attention.
-
-        Returns:
-            Its workload.
-        """
-        return cls(
-            device=problem.q.device.type,
-            dtype=problem.q.dtype,
-            length=problem.q.shape[1],
-            num_keys=problem.k.shape[1],
-            num_heads=problem.q.shape[2],
-            num_key_heads=problem.k.shape[2],
-            key_width=problem.k.shape[3],
-            value_width=problem.v.shape[3],
-            window=problem.window,
-            segmented=problem.query_segments is not None,
-        )
 
 
 # Up to this many factor steps the token loop needs fewer operations than one chunk.
 _FEW_STEPS = 2
-
-
-def _never(workload: object) -> None:
-    """No objection to any workload."""
-
-
-@dataclass(frozen=True)
-class Backend(Generic[Workload, Runner]):
-    """One implementation of an op.
-
-    Attributes:
-        name: Its name.
-        load: Returns the implementation; imports what it needs only then.
-        merit: Why `auto` takes it where it does.
-        refuses: Why it cannot do a workload at all, or None where it can.
-        declines: Why `auto` passes it over though it could do the workload, or None.
-        describes: What it would do with a workload, as part of the reason, or None.
-    """
-
-    name: str
-    load: Callable[[], Runner]
-    merit: str
-    refuses: Callable[[Workload], str | None] = _never
-    declines: Callable[[Workload], str | None] = _never
-    describes: Callable[[Workload], str | None] = _never
-
-    def reason(self, merit: str, workload: Workload) -> str:
-        """Why it was taken: `merit`, and what it does with the workload where it says so.
-
-        Args:
-            merit: What it was taken for.
-            workload: What is to be computed.
-
-        Returns:
-            One line.
-        """
-        details = self.describes(workload)
-        return merit if details is None else f"{merit}: {details}"
-
-
-@dataclass(frozen=True)
-class Choice(Generic[Workload, Runner]):
-    """A backend, why it was taken, and why the ones before it were not.
-
-    Attributes:
-        backend: The backend that runs.
-        reason: Why.
-        passed_over: The objection to every backend that `auto` would rather have taken.
-    """
-
-    backend: Backend[Workload, Runner]
-    reason: str
-    passed_over: tuple[tuple[str, str], ...] = ()
-
-    def __str__(self) -> str:
-        lines = [f"{self.backend.name}: {self.reason}"]
-        lines += [f"not {name}: {objection}" for name, objection in self.passed_over]
-        return "; ".join(lines)
-
-
-def _not_repeatable(name: str) -> str | None:
-    """Why `auto` leaves out kernels that tune themselves while torch has to be deterministic."""
-    if name not in ("fla", "triton") or not torch.are_deterministic_algorithms_enabled():
-        return None
-    return "its kernels choose block sizes by measuring, so another process may add in other orders"
-
-
-@dataclass(frozen=True)
-class Registry(Generic[Workload, Runner]):
-    """The backends of one op, in the order in which `auto` prefers them.
-
-    Attributes:
-        op: Name of the op.
-        backends: The entries.
-    """
-
-    op: str
-    backends: tuple[Backend[Workload, Runner], ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that can be asked for, `auto` among them."""
-        return ("auto", *sorted(entry.name for entry in self.backends))
-
-    def choose(self, workload: Workload, backend: str = "auto") -> Choice[Workload, Runner]:
-        """Take the backend asked for, or the best one.
-
-        Args:
-            workload: What is to be computed.
-            backend: A name in `BACKENDS`. One that this op does not have (no kernel of that kind
-                exists) is answered as `auto` is, and the choice says so.
-
-        Returns:
-            The choice with its reasons.
-
-        Raises:
-            ValueError: If there is no such backend, or it cannot do this workload.
-        """
-        known = dict.fromkeys((*BACKENDS, *self.names))
-        if backend not in known:
-            raise ValueError(
-                f"backend must be one of {', '.join(known)} for {self.op}, got {backend!r}"
-            )
-        if backend in self.names and backend != "auto":
-            entry = next(entry for entry in self.backends if entry.name == backend)
-            objection = entry.refuses(workload)
-            if objection is not None:
-                raise ValueError(f"backend {backend!r} cannot run this {self.op}: {objection}")
-            return Choice(entry, entry.reason("asked for by name", workload))
-        passed_over: list[tuple[str, str]] = []
-        if backend not in self.names:
-            passed_over.append((backend, f"{self.op} has no such backend"))
-        for entry in self.backends:
-            objection = entry.refuses(workload) or entry.declines(workload)
-            objection = objection or _not_repeatable(entry.name)
-            if objection is None:
-                return Choice(entry, entry.reason(entry.merit, workload), tuple(passed_over))
-            passed_over.append((entry.name, objection))
-        raise ValueError(f"no backend can run this {self.op}: {passed_over}")
 
 
 def _too_few_steps(workload: RecurrenceWorkload) -> str | None:
@@ -259,20 +75,3 @@ ATTENTIONS: Registry[AttentionWorkload, AttentionRunner] = Registry(
     ),
 )
 """Backends of `softmax_attention`."""
-
-BLOCK_ATTENTIONS: Registry[AttentionWorkload, BlockAttentionRunner] = Registry(
-    "native_sparse_attention",
-    (
-        Backend(
-            name="chunked",
-            load=lambda: chunked_block_sparse,
-            merit="gathers the selected blocks by chunks of queries; first derivatives only",
-        ),
-        Backend(
-            name="reference",
-            load=lambda: reference_block_sparse,
-            merit="dense masks, any dtype, any derivative",
-        ),
-    ),
-)
-"""Backends of `native_sparse_attention`."""

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from lt2theory.ops.attention_checks import check_heads, check_segments
 from lt2theory.ops.autocast import own_precision
-from lt2theory.ops.backends import AttentionWorkload, Backend, Choice, Registry
 from lt2theory.ops.dsa_chunked import chunked_indexed_attention, chunked_indexer_loss
 from lt2theory.ops.dsa_reference import (
     IndexedProblem,
@@ -20,6 +19,9 @@ from lt2theory.ops.dsa_reference import (
     reference_indexer_loss,
 )
 from lt2theory.ops.factors import IndexedInputs
+from lt2theory.ops.registry import Backend, Choice, Registry
+from lt2theory.ops.sparse_triton import declines, refuses, triton_indexed_attention
+from lt2theory.ops.workload import AttentionWorkload
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
 
@@ -40,6 +42,13 @@ class IndexedRunner:
 INDEXED_ATTENTIONS: Registry[AttentionWorkload, IndexedRunner] = Registry(
     "indexed_attention",
     (
+        Backend(
+            name="triton",
+            load=lambda: IndexedRunner(triton_indexed_attention, chunked_indexer_loss),
+            merit="scores by chunks of queries, and one kernel reads the selected keys",
+            refuses=refuses,
+            declines=declines,
+        ),
         Backend(
             name="chunked",
             load=lambda: IndexedRunner(chunked_indexed_attention, chunked_indexer_loss),

@@ -7,7 +7,7 @@ time; what a gradient keeps grows with `length * top_k`. Plain torch, so it runs
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int32, Int64
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -24,7 +24,9 @@ from lt2theory.ops.dsa_reference import (
 from lt2theory.ops.reference import state_dtype
 
 _CHUNK = 64
-"""Queries scored at a time."""
+"""Queries scored at a time, at least."""
+_SCORES = 2**25
+"""Scores of one chunk on a GPU, which needs that many to be busy."""
 
 _WORTH_GATHERING = 8
 """To gather a key and its value costs about as much as to score so many and mask them."""
@@ -44,6 +46,22 @@ def chunked_indexed_attention(problem: IndexedProblem) -> Float[Tensor, "b t h v
     if problem.q.shape[1] == 0 or problem.top_k >= problem.k.shape[1]:
         return chunked_attention(problem.plain())
     return torch.cat([_attend(part) for part in _parts(problem)], 1)
+
+
+def selected_lists(problem: IndexedProblem) -> Int32[Tensor, "b t 1 c"]:
+    """The selected keys of every query as one list for all heads.
+
+    Args:
+        problem: The attention; `top_k` is below the number of keys.
+
+    Returns:
+        `c = top_k` places of keys in the order of time, -1 where a query sees fewer.
+    """
+    lists = []
+    for part in _parts(problem):
+        index, counts = _indices(_taken(part), problem.top_k)
+        lists.append(torch.where(counts, index, -1).int())
+    return torch.cat(lists, 1).unsqueeze(2)
 
 
 def chunked_indexer_loss(problem: IndexedProblem, kind: IndexerLoss) -> Float[Tensor, ""]:
@@ -68,9 +86,12 @@ def chunked_indexer_loss(problem: IndexedProblem, kind: IndexerLoss) -> Float[Te
 
 def _parts(problem: IndexedProblem) -> Iterator[IndexedProblem]:
     """The chunks of queries, each with the keys up to its end."""
-    length = problem.q.shape[1]
-    for start in range(0, length, _CHUNK):
-        yield problem.queries(start, min(start + _CHUNK, length))
+    length, chunk = problem.q.shape[1], _CHUNK
+    if problem.q.is_cuda:
+        alive = problem.q.shape[0] * problem.index_q.shape[2] * problem.k.shape[1]
+        chunk = max(_CHUNK, _SCORES // max(1, alive))
+    for start in range(0, length, chunk):
+        yield problem.queries(start, min(start + chunk, length))
 
 
 def _taken(problem: IndexedProblem) -> Bool[Tensor, "b t m"]:

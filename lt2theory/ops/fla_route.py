@@ -1,7 +1,6 @@
 """Which of FLA's kernels a workload takes, past the known faults, and why none where none does."""
 
 import importlib.util
-import os
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -11,7 +10,7 @@ from lt2theory.ops.fla_kernels import Kernel, candidates
 from lt2theory.ops.fla_steps import run_kernel
 from lt2theory.ops.known_faults import find_faults
 from lt2theory.ops.selftest import ShapeClass, find_verdict
-from lt2theory.ops.workload import RecurrenceWorkload
+from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -137,7 +136,7 @@ def _unsupported(workload: RecurrenceWorkload) -> str | None:
     """What FLA has no kernel for, faults aside."""
     if not _is_installed():
         return "flash-linear-attention and triton are not installed (pip install 'lt2theory')"
-    if workload.device != "cuda" and not _interprets():
+    if workload.device != "cuda" and not is_interpreting():
         return (
             f"its Triton kernels run on CUDA tensors, not on {workload.device}; move the model or "
             "ask for 'chunked'"
@@ -159,8 +158,3 @@ def _unsupported(workload: RecurrenceWorkload) -> str | None:
 def _is_installed() -> bool:
     """Whether FLA and Triton can be imported."""
     return all(importlib.util.find_spec(name) is not None for name in ("fla", "triton"))
-
-
-def _interprets() -> bool:
-    """Whether Triton's interpreter is on, which runs kernels on a CPU."""
-    return os.environ.get("TRITON_INTERPRET", "0") == "1"

@@ -1,18 +1,44 @@
 """The public native sparse attention: checks its arguments, chooses a backend, runs it."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from lt2theory.ops.attention_checks import check_heads, check_segments
 from lt2theory.ops.autocast import own_precision
-from lt2theory.ops.backends import (
-    BLOCK_ATTENTIONS,
-    AttentionWorkload,
-    BlockAttentionRunner,
-    Choice,
-)
-from lt2theory.ops.nsa_reference import BlockSparseProblem
+from lt2theory.ops.nsa_chunked import chunked_block_sparse
+from lt2theory.ops.nsa_reference import BlockSparseProblem, reference_block_sparse
 from lt2theory.ops.reference import state_dtype
+from lt2theory.ops.registry import Backend, Choice, Registry
+from lt2theory.ops.sparse_triton import declines, refuses, triton_block_sparse
+from lt2theory.ops.workload import AttentionWorkload
+
+BlockAttentionRunner = Callable[[BlockSparseProblem], Tensor]
+
+BLOCK_ATTENTIONS: Registry[AttentionWorkload, BlockAttentionRunner] = Registry(
+    "native_sparse_attention",
+    (
+        Backend(
+            name="triton",
+            load=lambda: triton_block_sparse,
+            merit="reads the selected blocks in one kernel; first derivatives only",
+            refuses=refuses,
+            declines=declines,
+        ),
+        Backend(
+            name="chunked",
+            load=lambda: chunked_block_sparse,
+            merit="gathers the selected blocks by chunks of queries; first derivatives only",
+        ),
+        Backend(
+            name="reference",
+            load=lambda: reference_block_sparse,
+            merit="dense masks, any dtype, any derivative",
+        ),
+    ),
+)
+"""Backends of `native_sparse_attention`."""
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
 

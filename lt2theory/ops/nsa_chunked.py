@@ -9,6 +9,7 @@ Axes: b batch, t queries of a chunk, m keys, c complete blocks, g key heads, r q
 s blocks that a query selects, l tokens of a block, k key width, v value width.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,13 +55,22 @@ class _Blocks:
     own_start: Int64[Tensor, "b m"]
 
 
-def chunked_block_sparse(problem: BlockSparseProblem) -> Float[Tensor, "b t h v"]:
+Reader = Callable[[int, int, Tensor, Tensor], Tensor]
+"""Attention of queries `start` to `stop - 1` to their lists of keys `[b t g n]`, where those count.
+
+It returns `[b t g r v]`."""
+
+
+def chunked_block_sparse(
+    problem: BlockSparseProblem, reader: Reader | None = None
+) -> Float[Tensor, "b t h v"]:
     """Native sparse attention in plain torch; see `reference_block_sparse` for its meaning.
 
     The window branch goes through `chunked_attention`, which has no second derivatives.
 
     Args:
         problem: The attention.
+        reader: Reads the selected blocks; None gathers them in plain torch.
 
     Returns:
         The outputs, in the dtype of the queries.
@@ -76,7 +86,7 @@ def chunked_block_sparse(problem: BlockSparseProblem) -> Float[Tensor, "b t h v"
     parts = []
     for start in range(0, length, chunk):
         stop = min(start + chunk, length)
-        part = partial(_two_branches, wide, blocks, start, stop)
+        part = partial(_two_branches, wide, blocks, start, stop, reader)
         again = length > chunk and torch.is_grad_enabled()
         parts.append(
             checkpoint(part, use_reentrant=False, preserve_rng_state=False) if again else part()
@@ -106,7 +116,7 @@ def _split(problem: BlockSparseProblem) -> _Blocks:
 
 
 def _two_branches(
-    problem: BlockSparseProblem, blocks: _Blocks, start: int, stop: int
+    problem: BlockSparseProblem, blocks: _Blocks, start: int, stop: int, reader: Reader | None
 ) -> Float[Tensor, "b t h v"]:
     """The gated compressed and selected branches of queries `start` to `stop - 1`."""
     past = problem.k.shape[1] - problem.q.shape[1]
@@ -131,7 +141,10 @@ def _two_branches(
     read = read & (keys <= tokens[:, None, None])
     if real is not None:
         read = read & (real >= 0)[:, :, None, None]
-    selected = _read(q, blocks.rows, keys, read, problem.k.shape)
+    if reader is None:
+        selected = _read(q, blocks.rows, keys, read, problem.k.shape)
+    else:
+        selected = reader(start, stop, keys, read)
     gates = problem.gates[:, start:stop].unflatten(2, (groups, -1))
     output: Tensor = gates[..., :1] * compressed + gates[..., 1:2] * selected
     return output.flatten(2, 3)

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor
 
 from lt2theory.ops.autocast import own_precision
-from lt2theory.ops.backends import RECURRENCES, Choice, RecurrenceRunner, RecurrenceWorkload
+from lt2theory.ops.backends import RECURRENCES, RecurrenceRunner
 from lt2theory.ops.factors import FactorOrder, Factors
 from lt2theory.ops.reference import state_dtype
+from lt2theory.ops.registry import Choice
+from lt2theory.ops.workload import RecurrenceWorkload
 
 # The arguments of the functions here are annotated as plain tensors and strings on purpose: a wrong
 # shape or name is the caller's mistake and has to end in a ValueError that names the argument, also

@@ -1,10 +1,12 @@
-"""What a backend of the linear recurrence is chosen from: device, dtypes and shapes, no values."""
+"""What a backend is chosen from: device, dtypes and shapes, never values."""
 
+import os
 from dataclasses import dataclass
 from functools import cache
 
 import torch
 
+from lt2theory.ops.attention_reference import AttentionProblem
 from lt2theory.ops.factors import FactorOrder, Factors
 
 _ARCHITECTURES = {7: "volta", 8: "ampere", 9: "hopper", 10: "blackwell", 12: "blackwell"}
@@ -107,3 +109,64 @@ def _architecture(index: int) -> str:
         return "amd"
     major = torch.cuda.get_device_capability(index)[0]
     return _ARCHITECTURES.get(major, f"sm{major}x")
+
+
+@dataclass(frozen=True)
+class AttentionWorkload:
+    """What a backend of the attention is chosen from.
+
+    Attributes:
+        device: Device type.
+        dtype: Dtype of the inputs.
+        length: Queries.
+        num_keys: Keys.
+        num_heads: Query heads.
+        num_key_heads: Key heads.
+        key_width: Key width of a head.
+        value_width: Value width of a head.
+        window: Keys that a query sees, or None for all.
+        segmented: Whether there are segments.
+    """
+
+    device: str
+    dtype: torch.dtype
+    length: int
+    num_keys: int
+    num_heads: int
+    num_key_heads: int
+    key_width: int
+    value_width: int
+    window: int | None
+    segmented: bool
+
+    @classmethod
+    def of(cls, problem: AttentionProblem) -> "AttentionWorkload":
+        """The workload that `problem` is.
+
+        Args:
+            problem: The attention.
+
+        Returns:
+            Its workload.
+        """
+        return cls(
+            device=problem.q.device.type,
+            dtype=problem.q.dtype,
+            length=problem.q.shape[1],
+            num_keys=problem.k.shape[1],
+            num_heads=problem.q.shape[2],
+            num_key_heads=problem.k.shape[2],
+            key_width=problem.k.shape[3],
+            value_width=problem.v.shape[3],
+            window=problem.window,
+            segmented=problem.query_segments is not None,
+        )
+
+
+def is_interpreting() -> bool:
+    """Whether Triton's interpreter is on, which runs kernels on a CPU.
+
+    Returns:
+        Whether `TRITON_INTERPRET` is 1.
+    """
+    return os.environ.get("TRITON_INTERPRET", "0") == "1"

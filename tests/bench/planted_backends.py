@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import torch
 
-from lt2theory.ops.backends import RECURRENCES, Backend
+from lt2theory.ops.backends import RECURRENCES
 from lt2theory.ops.reference import reference_recurrence
+from lt2theory.ops.registry import Backend
 
 
 class Scaled(torch.autograd.Function):

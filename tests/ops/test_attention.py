@@ -97,7 +97,10 @@ IDS = torch.zeros(2, 5, dtype=torch.int64)
             {"query_segments": IDS, "key_segments": IDS.int()},
             "key_segments must be torch.int64, got torch.int32",
         ),
-        ({"backend": "flash"}, "backend must be one of auto, reference, chunked, fla, triton .*'flash'"),
+        (
+            {"backend": "flash"},
+            "backend must be one of auto, reference, chunked, fla, triton .*'flash'",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(change, message):

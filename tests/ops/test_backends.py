@@ -6,7 +6,7 @@ import torch
 
 from lt2theory.ops import ATTENTIONS, RECURRENCES, AttentionProblem, explain_attention
 from lt2theory.ops import explain_recurrence as explain
-from lt2theory.ops.backends import Backend, Registry
+from lt2theory.ops.registry import Backend, Registry
 
 
 def test_names():

@@ -152,7 +152,7 @@ def test_run_attention_knows_the_inputs() -> None:
 
 
 def test_choice_of_the_backend() -> None:
-    assert INDEXED_ATTENTIONS.names == ("auto", "chunked", "reference")
+    assert INDEXED_ATTENTIONS.names == ("auto", "chunked", "reference", "triton")
     choice = explain_indexed_attention(indexed_problem(IndexedInputs(**tensors(), top_k=2)))
     assert str(choice).startswith("chunked: scores by chunks of queries")
 

@@ -23,7 +23,7 @@ def tensors(length=5, num_keys=5, dtype=torch.float64):
 
 
 def test_names():
-    assert BLOCK_ATTENTIONS.names == ("auto", "chunked", "reference")
+    assert BLOCK_ATTENTIONS.names == ("auto", "chunked", "reference", "triton")
     q, k, v, gates = tensors()
     problem = BlockSparseProblem(q, k, v, 3, 1.0, None, None, gates, 4, 2)
     assert str(explain_block_attention(problem)).startswith("chunked: gathers the selected blocks")

@@ -9,7 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from lt2theory.models import LoopedConfig
-from lt2theory.ops.backends import Backend, Registry
+from lt2theory.ops.registry import Backend, Registry
 from lt2theory.training import CurriculumConfig, run_curriculum
 from lt2theory.training.determinism import (
     CUBLAS_VARIABLE,
