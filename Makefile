@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RESULTS := build/test-results
+CONFORMANCE := build/conformance
 WHEEL := build/wheel
 
 # Two cores share the work: one thread a process, and as many processes as WORKERS says.
@@ -15,14 +16,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests conformance conformance-check ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
 test: lint types imports tests ledger-fast
 
-check: test slow-tests interpreter-tests ledger wheel docs
+check: test slow-tests interpreter-tests conformance-check ledger wheel docs
 
 install: $(STAMP)
 
@@ -51,16 +52,27 @@ imports: $(STAMP)
 # Tests that need a CUDA device report themselves as skipped where there is none.
 tests: $(STAMP)
 	@mkdir -p $(RESULTS)
-	$(PYTEST) -m "not slow and not interpreter" --junitxml=$(RESULTS)/fast.xml
+	$(PYTEST) -m "not slow and not interpreter" --junitxml=$(RESULTS)/fast.xml --conformance=$(CONFORMANCE)/fast.json
 
 slow-tests: $(STAMP)
 	@mkdir -p $(RESULTS)
-	$(PYTEST) -m "slow and not interpreter" --junitxml=$(RESULTS)/slow.xml
+	$(PYTEST) -m "slow and not interpreter" --junitxml=$(RESULTS)/slow.xml --conformance=$(CONFORMANCE)/slow.json
 
 # FLA's kernels on this CPU: tests/fla_interpreter.py says how.
 interpreter-tests: $(STAMP)
 	@mkdir -p $(RESULTS)
-	TRITON_INTERPRET=1 $(PYTEST) -m interpreter --junitxml=$(RESULTS)/interpreter.xml
+	TRITON_INTERPRET=1 $(PYTEST) -m interpreter --junitxml=$(RESULTS)/interpreter.xml --conformance=$(CONFORMANCE)/interpreter.json
+
+# docs/conformance.md anew, from the tests marked `conforms` alone.
+conformance: $(STAMP)
+	@rm -rf $(CONFORMANCE)
+	$(PYTEST) -m "conforms and not interpreter" --conformance=$(CONFORMANCE)/fast.json
+	TRITON_INTERPRET=1 $(PYTEST) -m "conforms and interpreter" --conformance=$(CONFORMANCE)/interpreter.json
+	$(BIN)/python -m tests.conformance.page $(CONFORMANCE)
+
+# Whether it is what the three sessions of tests above gave.
+conformance-check: $(STAMP)
+	$(BIN)/python -m tests.conformance.page $(CONFORMANCE) --check
 
 # The claims of proofs_checks/, each with its evidence; docs/theory.md says what they are.
 ledger-fast: $(STAMP)

@@ -5,8 +5,8 @@ from functools import cache
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.ops import ATTENTIONS, BACKENDS, BLOCK_ATTENTIONS, INDEXED_ATTENTIONS, RECURRENCES
-from lt2theory.ops.backends import Registry
 from lt2theory.ops.factors import BlockSparseInputs, Factors, IndexedInputs
+from lt2theory.ops.registry import Registry
 
 PROPERTIES = {
     "values": "the outputs are those of the definition or, for a faster backend, of `reference`",
@@ -28,8 +28,8 @@ OF_MIXERS = {
 """Columns of the table that does not depend on the backend: shown with `auto`, on a CPU."""
 
 NOT_IN_FLA = {
-    "full": "attention over all keys: FLA's layer needs another package's kernels",
-    "window": "as for `full`",
+    "full": "FLA's layer cannot be made without another package's kernels",
+    "window": "FLA's layer cannot be made without another package's kernels",
     "mlstm": "FLA has no such layer",
     "dsa": "FLA has no such layer",
     "nsa": "names and shapes alone: the window of FLA's layer needs another package's kernels",
@@ -59,10 +59,10 @@ def backends() -> tuple[str, ...]:
 
 def why_empty(mixer: str, backend: str, name: str) -> str | None:
     """Why a cell has no test, in a few words, or None where it must have one."""
+    if backend not in registry_of(mixer).names:
+        return f"`{registry_of(mixer).op}` has no such backend"
     if name == "accumulate" and not issubclass(MIXERS[mixer], LinearMixer):
         return "attention has no recurrent state; its layers rescan"
-    if backend not in registry_of(mixer).names:
-        return f"{registry_of(mixer).op} has no such backend"
     return NOT_IN_FLA.get(mixer) if name == "FLA layer" else None
 
 

@@ -2,7 +2,7 @@
 
 The model is small and looped, with short convolutions, rotary positions, grouped key heads, and
 windows, blocks and selections shorter than the sequence. `reference` and `chunked` run in float64.
-FLA's kernels run in float32 under Triton's interpreter, one row at a time.
+Triton kernels, FLA's and ours, run in float32 under Triton's interpreter.
 """
 
 import itertools
@@ -28,12 +28,13 @@ SIZES = {
 }  # fmt: skip
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-4}  # relative to the largest entry
 
+KERNELS = ("fla", "triton")
 INTERPRETED = [pytest.mark.interpreter, pytest.mark.filterwarnings("ignore")]  # FLA misses a GPU
 CELLS = [
-    pytest.param(mixer, backend, marks=INTERPRETED if backend == "fla" else [])
+    pytest.param(mixer, backend, marks=INTERPRETED if backend in KERNELS else [])
     for backend in backends()
     for mixer in MIXERS
-    if backend in registry_of(mixer).names and backend != "triton"
+    if backend in registry_of(mixer).names
 ]
 LINEAR = [c for c in CELLS if issubclass(MIXERS[c.values[0]], LinearMixer)]
 FAST = [cell for cell in CELLS if cell.values[1] != "reference"]
@@ -43,9 +44,9 @@ every_cell = pytest.mark.parametrize(("mixer", "backend"), CELLS)
 
 @pytest.fixture(autouse=True)
 def kernels(request: pytest.FixtureRequest) -> ModuleType | None:
-    """FLA's kernels on CPU tensors, where the cell is theirs."""
-    of_fla = request.node.callspec.params.get("backend") == "fla"
-    return request.getfixturevalue("fla") if of_fla else None
+    """Kernels on CPU tensors, where the cell is theirs."""
+    needed = request.node.callspec.params.get("backend") in KERNELS
+    return request.getfixturevalue("fla") if needed else None
 
 
 @cache
@@ -62,7 +63,7 @@ def build(mixer: str, backend: str, **changes: object) -> LoopedModel:
     config = LoopedConfig.model_validate({**SIZES, "pattern": mixer, **changes})
     model = LoopedModel(config.model_copy(update={"backend": backend})).double()
     model.load_state_dict(start(config))
-    return model.float() if backend == "fla" else model
+    return model.float() if backend in KERNELS else model
 
 
 def draw(batch: int = 2, length: int = LENGTH) -> Tensor:
@@ -70,10 +71,17 @@ def draw(batch: int = 2, length: int = LENGTH) -> Tensor:
     return torch.randint(7, (batch, length), generator=generator)
 
 
-def close(got: Tensor, want: Tensor) -> None:
-    bound = TOLERANCES[got.dtype] * want.abs().max()
+def error(got: Tensor, want: Tensor) -> float:
+    """Largest difference over the largest entry."""
     assert want.abs().max() > 0
-    assert (got.double() - want.double()).abs().max() <= bound
+    return float((got.double() - want.double()).abs().max() / want.abs().max())
+
+
+def close(got: Tensor, want: Tensor, *, or_as_good_as: Tensor | None = None) -> None:
+    bound = TOLERANCES[got.dtype]
+    if or_as_good_as is not None:
+        bound = max(bound, error(or_as_good_as, want))
+    assert error(got, want) <= bound
 
 
 def step(model: LoopedModel, tokens: Tensor) -> dict[str, Tensor]:
@@ -93,8 +101,14 @@ def same(got: dict[str, Tensor], want: dict[str, Tensor]) -> None:
 @pytest.mark.conforms("values", "gradients")
 @pytest.mark.parametrize(("mixer", "backend"), FAST)
 def test_equals_the_reference(mixer: str, backend: str) -> None:
+    """In float32, some gradients are small differences: no worse than `reference` in float32."""
     tokens = draw(1, 67)  # more than one chunk of every backend
-    same(step(build(mixer, backend), tokens), step(build(mixer, "reference"), tokens))
+    model = build(mixer, backend)
+    got, want = step(model, tokens), step(build(mixer, "reference"), tokens)
+    narrow = step(build(mixer, "reference").to(model.dtype), tokens)
+    assert set(got) == set(want)
+    for name, value in want.items():
+        close(got[name], value, or_as_good_as=narrow[name])
 
 
 @pytest.mark.conforms("gradients", backend="reference")
