@@ -9,6 +9,7 @@ the same numbers; nothing in a model is random.
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
+from typing import Any
 
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -39,8 +40,12 @@ def recomputed(part: Part, h: Tensor, state: LoopState, layers: Iterable[int]) -
     # As arguments the tensors are saved by autograd itself, under its checks and hooks.
     tensors = [x for parts in earlier.values() for own in parts for x in _tensors(own).values()]
 
+    # What is run again must not hold the loop state, which comes to hold what was computed here:
+    # the graph would keep itself alive where nobody calls backward.
+    empty = state.branch({})
+
     def run(h: Tensor, *tensors: Tensor) -> tuple[Tensor, LoopState]:
-        branch = state.branch(_with_tensors(earlier, tensors))
+        branch = empty.branch(_with_tensors(earlier, tensors))
         return part(h, branch), branch
 
     after: Tensor
@@ -58,7 +63,9 @@ def _tensors(factors: Factors) -> dict[str, Tensor]:
 def _with_tensors(earlier: Earlier, tensors: tuple[Tensor, ...]) -> Earlier:
     """The same factors with other tensors, in the order in which `recomputed` lists them."""
     rest = iter(tensors)
-    return {
-        layer: tuple(replace(own, **{name: next(rest) for name in _tensors(own)}) for own in parts)
-        for layer, parts in earlier.items()
-    }
+
+    def changed(own: Factors) -> Factors:
+        tensors: dict[str, Any] = {name: next(rest) for name in _tensors(own)}
+        return replace(own, **tensors)
+
+    return {layer: tuple(map(changed, parts)) for layer, parts in earlier.items()}

@@ -1,5 +1,7 @@
 """Gradient checkpointing: the same values and gradients, from fewer kept activations."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ from torch.nn import functional as F
 
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel, presets
+from lt2theory.models.loop_state import LoopState
 
 Build = Callable[..., LoopedModel]
 EVERY = sorted(presets())
@@ -76,6 +79,29 @@ def test_second_derivatives(build: Build, tokens: Tensor, checkpointing: str) ->
     assert expected.abs().max() > 0
     got = curvature(build("toy-gdn-accumulate", checkpointing=checkpointing))
     torch.testing.assert_close(got, expected, atol=1e-12, rtol=1e-10)
+
+
+@pytest.mark.parametrize("preset", ["toy-gdn-accumulate", "toy-dsa"])
+@pytest.mark.parametrize("checkpointing", ["loop", "block"])
+def test_a_graph_that_nobody_goes_back_through_is_freed(
+    build: Build, tokens: Tensor, preset: str, checkpointing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = []
+    begin = LoopState.__init__
+
+    def watched(self: LoopState, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        states.append(weakref.ref(self))
+
+    monkeypatch.setattr(LoopState, "__init__", watched)
+    losses: dict[str, Tensor] = {}
+    logits = build(preset, checkpointing=checkpointing)(tokens, losses=losses)
+    assert logits.requires_grad
+    del logits
+    losses.clear()
+    gc.collect()
+    assert len(states) > 2
+    assert [state() for state in states if state() is not None] == []
 
 
 @pytest.mark.parametrize("preset", EVERY)
