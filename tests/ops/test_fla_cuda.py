@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lt2theory.bench.doctor_worker import pin_autotuning
 from lt2theory.ops import Factors, explain_recurrence, run_factors
 from lt2theory.ops.agreement import Agreement, measure_agreement
 from lt2theory.ops.fla_kernels import DELTA_RULE, KERNELS, Kernel
@@ -28,6 +29,12 @@ TYPES = [torch.float32, torch.bfloat16]
 Run = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
 
 ROWS: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def first_configurations() -> None:
+    """The autotuner takes what runs: to time dozens of candidates a case would take an hour."""
+    pin_autotuning()
 
 
 @pytest.fixture(scope="module", autouse=True)

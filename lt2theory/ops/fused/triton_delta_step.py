@@ -100,13 +100,13 @@ def _step_kernel(
             _move_on(HISTORY, k_in, k_at, real, channels, row, CONV)
         f = tl.arange(0, BALL)
         there = f < DV
-        o = tl.load(RAW + head * DV + f, mask=there, other=0.0, cache_modifier=".cg")
+        whole = tl.load(RAW + head * DV + f, mask=there, other=0.0, cache_modifier=".cg")
         gain = tl.load(NORM + f, mask=there, other=0.0).to(tl.float32)
         if GATE > 0:
             g = tl.load(P + base + channels + h * DV + f, mask=there, other=0.0).to(tl.float32)
             gain *= g * tl.sigmoid(g) if GATE == 1 else tl.sigmoid(g)
-        o *= tl.rsqrt(tl.sum(o * o, 0) / DV + eps) * gain
-        tl.store(OUT + head * DV + f, o.to(OUT.dtype.element_ty), mask=there)
+        whole *= tl.rsqrt(tl.sum(whole * whole, 0) / DV + eps) * gain
+        tl.store(OUT + head * DV + f, whole.to(OUT.dtype.element_ty), mask=there)
 
 
 def delta_step(
