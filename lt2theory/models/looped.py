@@ -268,7 +268,7 @@ class LoopedModel(nn.Module):
         for loop in range(self.config.num_loops):
             part = partial(self._one_loop, loop, grain == "block", residuals)
             if grain == "loop":
-                h = recomputed(part, h, state, range(self.config.num_layers))
+                h = recomputed(part, h, state, range(len(self.blocks)))
             else:
                 h = part(h, state)
             states.append(h)
@@ -284,7 +284,7 @@ class LoopedModel(nn.Module):
     ) -> Tensor:
         """h^(loop) to h^(loop + 1)."""
         start = h
-        for layer in range(self.config.num_layers):
+        for layer in range(len(self.blocks)):
             part = partial(self._one_block, layer, loop)
             h = recomputed(part, h, state, (layer,)) if by_block else part(h, state)
             if residuals is not None:

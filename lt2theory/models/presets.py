@@ -6,6 +6,7 @@ from lt2theory.models.config import LoopedConfig
 _HYBRIDS = {
     "full-gdn": "full,gdn",
     "gdn-window": "gdn,window",
+    "gdn-nsa": "gdn,nsa",
     "gdn-dsa": "gdn,dsa",
     "full-window": "full,window",
 }
