@@ -1,0 +1,64 @@
+"""One token against a cache of fixed capacity: the same as attention over what is in use."""
+
+import pytest
+import torch
+from torch import Tensor
+
+DEVICES = [
+    pytest.param("cpu", marks=pytest.mark.interpreter),
+    pytest.param("cuda", marks=pytest.mark.gpu),
+]
+
+
+def plain(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
+    """Attention of `[b h k]` to the keys `[b m g k]` where `seen [b m]`, in float64."""
+    q, k, v = q.double(), k.double(), v.double()
+    repeats = q.shape[1] // k.shape[2]
+    k, v = k.repeat_interleave(repeats, 2), v.repeat_interleave(repeats, 2)
+    scores = torch.einsum("bhk,bmhk->bhm", q, k) * q.shape[-1] ** -0.5
+    weights = scores.masked_fill(~seen[:, None], -torch.inf).softmax(-1)
+    return torch.einsum("bhm,bmhv->bhv", weights, v)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("heads", "groups"), [(4, 4), (6, 2), (17, 1)])
+@pytest.mark.parametrize("splits", [1, 3, None])
+@pytest.mark.parametrize(("capacity", "length"), [(70, 1), (70, 69), (200, 131), (200, 200)])
+def test_a_growing_cache(
+    device: str, heads: int, groups: int, splits: int | None, capacity: int, length: int
+) -> None:
+    from lt2theory.ops.fused.triton_decode_attention import decode_attention
+
+    rng = torch.Generator().manual_seed(heads + length)
+    q = torch.randn(2, heads, 12, generator=rng).to(device)
+    k = torch.randn(2, capacity, groups, 12, generator=rng).to(device)
+    v = torch.randn(2, capacity, groups, 20, generator=rng).to(device)
+    k[:, length:], v[:, length:] = torch.nan, torch.nan
+    first = torch.tensor([0, min(5, length - 1)], device=device)
+    found = decode_attention(q, k, v, torch.tensor([length], device=device), first, splits=splits)
+    seen = torch.arange(length, device=device)[None] >= first[:, None]
+    wanted = plain(q, k[:, :length], v[:, :length], seen)
+    assert (found - wanted).norm() <= 2e-6 * wanted.norm()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("length", [1, 4, 5, 6, 23])
+def test_a_ring_is_a_window(device: str, length: int) -> None:
+    from lt2theory.ops.fused.triton_decode_attention import decode_attention
+
+    window, first = 5, torch.tensor([0, 2], device=device).clamp(max=length - 1)
+    rng = torch.Generator().manual_seed(length)
+    q = torch.randn(2, 4, 8, generator=rng).to(device)
+    k = torch.randn(2, length, 2, 8, generator=rng).to(device)
+    v = torch.randn(2, length, 2, 8, generator=rng).to(device)
+    ring_k, ring_v = (torch.full((2, window, 2, 8), torch.nan, device=device) for _ in range(2))
+    for position in range(length):
+        ring_k[:, position % window] = k[:, position]
+        ring_v[:, position % window] = v[:, position]
+    found = decode_attention(
+        q, ring_k, ring_v, torch.tensor([length], device=device), first, ring=True
+    )
+    positions = torch.arange(length, device=device)[None]
+    seen = (positions >= first[:, None]) & (positions >= length - window)
+    wanted = plain(q, k, v, seen)
+    assert (found - wanted).norm() <= 2e-6 * wanted.norm()

@@ -1,0 +1,52 @@
+"""Products of a few rows against float64.
+
+In Triton's interpreter on any machine, and on a GPU where there is one.
+"""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+DEVICES = [
+    pytest.param("cpu", marks=pytest.mark.interpreter),
+    pytest.param("cuda", marks=pytest.mark.gpu),
+]
+
+
+def draw(*size: int, seed: int, device: str, dtype: torch.dtype = torch.float32) -> Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    return torch.randn(*size, generator=rng).to(device, dtype)
+
+
+def error(found: Tensor, wanted: Tensor) -> float:
+    assert found.isfinite().all()
+    return float((found.double() - wanted.double()).norm() / wanted.double().norm())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rows", [1, 8, 17])
+@pytest.mark.parametrize(("width", "outputs"), [(140, 26), (256, 128), (70, 4097)])
+@pytest.mark.parametrize("kind", ["plain", "norm", "swiglu", "norm swiglu", "residual"])
+def test_products(device: str, rows: int, width: int, outputs: int, kind: str) -> None:
+    from lt2theory.ops.fused.triton_linear import few_rows_linear
+
+    x = draw(rows, width, seed=1, device=device)
+    weight = draw(outputs * (2 if "swiglu" in kind else 1), width, seed=2, device=device)
+    residual = draw(rows, outputs, seed=3, device=device) if kind == "residual" else None
+    out = torch.full((rows, outputs), torch.nan, device=device)
+    eps = 1e-5 if "norm" in kind else None
+    found = few_rows_linear(x, weight, out, eps=eps, swiglu="swiglu" in kind, residual=residual)
+    wide = x.double()
+    wide = F.rms_norm(wide, (width,), eps=1e-5) if eps is not None else wide
+    wanted = wide @ weight.double().T
+    if "swiglu" in kind:
+        wanted = F.silu(wanted[:, :outputs]) * wanted[:, outputs:]
+    if residual is not None:
+        wanted += residual.double()
+    assert found is out
+    assert error(found, wanted) < 2e-6
+    again = few_rows_linear(
+        x, weight, torch.empty_like(out), eps=eps, swiglu="swiglu" in kind, residual=residual
+    )
+    assert torch.equal(found, again)
