@@ -2,21 +2,13 @@
 
 import itertools
 
-import torch
 from sympy import Expr, Poly, Rational, Symbol, simplify, symbols
-from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
-from lt2theory.mixers import LinearMixer
-from lt2theory.mixers.linear_attention import HadamardFeatureMap
-from lt2theory.models import LoopedConfig, LoopedModel
-from lt2theory.models.block import Block
 from proofs_checks.cache_models import LINEAR
 from proofs_checks.claim import Claim, Finding, claim
+from proofs_checks.cost_models import BLOCK, counted_flops, one_layer, predicted_flops
 
-ERASING = ("deltanet", "gdn", "kda", "gated_deltaproduct")
 _COUNTED = ("full", "window", "nsa", "dsa", *LINEAR)
-_BLOCK = 16
 
 
 @claim(
@@ -182,12 +174,12 @@ def counted(
     """Second differences of the chunked backends, and every product of the token loops."""
     lengths = [64 + i * step for i in range(3 if fast else 6)]
     for name in _COUNTED:
-        model = _model(name, 1, "rescan", "chunked", window, num_blocks=num_blocks, top_k=top_k)
-        counts = [_flops(model, n, causal=causal, whole=whole) for n in lengths]
+        model = one_layer(name, 1, "rescan", "chunked", window, num_blocks=num_blocks, top_k=top_k)
+        counts = [counted_flops(model, n, causal=causal, whole=whole) for n in lengths]
         slopes = [b - a for a, b in itertools.pairwise(counts)]
         bends = [b - a for a, b in itertools.pairwise(slopes)]
         # Scores and mixtures: 2 (k + v) FLOPs a pair and head, 2 heads of 8.
-        pairs = step**2 // _BLOCK if name == "nsa" else step**2
+        pairs = step**2 // BLOCK if name == "nsa" else step**2
         bend = 0 if name in linear else 2 * (2 * 2 * (8 + 8)) * pairs
         if name == "dsa" and bend:  # 2 (i + 1) a pair and index head, 3 heads of 5, L^2/2 pairs
             bend = 3 * 2 * (5 + 1) * pairs
@@ -197,89 +189,17 @@ def counted(
             if state == "accumulate" and name not in LINEAR:
                 continue
             for num_loops in (1, 2) if fast else (1, 2, 3):
-                model = _model(name, num_loops, state, "reference", 3)
+                model = one_layer(name, num_loops, state, "reference", 3)
                 for length in (6,) if fast else (4, 12):
-                    told = _predicted(model, length, steps)
+                    told = predicted_flops(model, length, steps)
                     told = told // num_loops if loops == "1" else told
-                    seen = _flops(model, length, causal=causal, whole=whole)
+                    seen = counted_flops(model, length, causal=causal, whole=whole)
                     if seen != told:
                         said = f"{name}, {state}, T = {num_loops}, L = {length}: {seen}, not {told}"
                         return Finding(False, counterexample=said)
     return Finding(
         True, scope="T = 1, 2; L = 6 by the token loop and 64, 128, 192 by chunks" if fast else None
     )
-
-
-def _model(
-    name: str,
-    num_loops: int,
-    loop_state: str,
-    backend: str,
-    window: int,
-    *,
-    num_blocks: int = 4,
-    top_k: int = 4,
-) -> LoopedModel:
-    """One layer without FFN."""
-    sizes = {"width": 16, "num_heads": 2, "num_layers": 1, "ffn_width": 0, "num_loops": num_loops}
-    chosen = {"pattern": name, "loop_state": loop_state, "backend": backend, "window": window}
-    blocks = {"block_size": _BLOCK, "num_blocks": num_blocks}
-    indexer = {"top_k": top_k, "index_heads": 3, "index_dim": 5}
-    return LoopedModel(LoopedConfig.model_validate({**sizes, **chosen, **blocks, **indexer}))
-
-
-def _flops(model: LoopedModel, length: int, *, causal: bool, whole: bool) -> int:
-    """What torch counts; of its attention kernels it does not know the one for a CPU."""
-    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    of_kernel = _causal_attention_flops if causal else _attention_flops
-    counter = FlopCounterMode(display=False, custom_mapping={kernel: of_kernel})
-    with counter, torch.no_grad():
-        if whole:
-            model(torch.zeros(1, length, dtype=torch.int64))
-        else:
-            model.run_embedded(torch.zeros(1, length, model.config.width))
-    return int(counter.get_total_flops())
-
-
-def _attention_flops(q: torch.Size, k: torch.Size, v: torch.Size, *_: object, **__: object) -> int:
-    """Scores and mixtures of shapes `[b h t k]`, `[b h m k]`, `[b h m v]`, without the mask."""
-    return 2 * q[0] * q[1] * q[2] * k[2] * (k[3] + v[3])
-
-
-def _causal_attention_flops(
-    q: torch.Size, k: torch.Size, v: torch.Size, *_: object, **__: object
-) -> int:
-    """The same with the mask: a query t has t pairs."""
-    return q[0] * q[1] * q[2] * (q[2] + 1) * (k[3] + v[3])
-
-
-def _predicted(model: LoopedModel, length: int, steps: str) -> int:
-    """Projections, then pairs (dense) or factor steps, from the definition of the mixer alone."""
-    config, mixer = model.config, next(b.mixer for b in model.blocks if isinstance(b, Block))
-    T, heads, width = config.num_loops, config.num_heads, config.key_dim
-    total = 2 * T * length * _weights(mixer, heads)
-    if not isinstance(mixer, LinearMixer):
-        # NSA's reference has L x L pairs in each branch, and in the product that takes the means.
-        dense = 4 if config.pattern == "nsa" else 1
-        if config.pattern == "dsa":
-            total += T * config.index_heads * 2 * (config.index_dim + 1) * length**2
-        return total + dense * T * heads * 2 * (width + width) * length**2
-    # Reading a state of k x v costs 2 k v: once a query, and once a factor that erases.
-    reads = T
-    if config.pattern in ERASING:
-        cumulated = config.loop_state == "accumulate" and steps != "T"
-        factors = config.num_factors if config.pattern == "gated_deltaproduct" else 1
-        reads += factors * (T * (T + 1) // 2 if cumulated else T)
-    normaliser = 1 if config.pattern == "mlstm" else 0
-    return total + 2 * heads * width * (width + normaliser) * length * reads
-
-
-def _weights(mixer: nn.Module, heads: int) -> int:
-    """Entries of the matrices that a token meets; those of a feature map it meets in every head."""
-    each = [m.weight.numel() for m in mixer.modules() if isinstance(m, nn.Linear)]
-    maps = [m for m in mixer.modules() if isinstance(m, HadamardFeatureMap)]
-    shared = sum(m.weight.numel() for f in maps for m in f.children() if isinstance(m, nn.Linear))
-    return sum(each) + (heads - 1) * shared
 
 
 CLAIMS: tuple[Claim, ...] = (closed_forms, takes_over, counted)

@@ -9,16 +9,9 @@ from sympy.core.relational import Relational
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity, random_column
+from proofs_checks.exact_vectors import multiplied, norm2
 from proofs_checks.letters import letters, scalars, vanishes
-from proofs_checks.loops import (
-    ORDERS,
-    Loops,
-    loops,
-    multiplied,
-    norm2,
-    random_decay,
-    random_strength,
-)
+from proofs_checks.loops import ORDERS, Loops, loops, random_decay, random_strength
 
 _ERASURES = "all beta |k|^2 in [0, 2]"
 _ONE_GATE = "in one loop a gate alpha for all channels"

@@ -8,16 +8,15 @@ from flint import arb, fmpq
 from lt2theory.analysis import compose_factors, effective_rank
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity, random_column
+from proofs_checks.exact_vectors import from_roots, squared_singular_values
 from proofs_checks.letters import letters, reduced, scalars, vanishes
 from proofs_checks.loops import (
     Gates,
     Loops,
-    from_roots,
     loops,
     lower_part,
     random_decays,
     random_strength,
-    squared_singular_values,
 )
 
 

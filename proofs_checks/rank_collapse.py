@@ -8,8 +8,9 @@ from sympy import Matrix, Symbol, cos, expand, expand_trig, eye, sin, zeros
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity, random_column
+from proofs_checks.exact_vectors import multiplied, norm2
 from proofs_checks.letters import letters, scalars, vanishes
-from proofs_checks.loops import loops, multiplied, norm2, random_strength
+from proofs_checks.loops import loops, random_strength
 
 
 @claim(

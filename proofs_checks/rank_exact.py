@@ -7,8 +7,9 @@ from sympy import Interval, Matrix, Symbol, solveset
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity, random_column
+from proofs_checks.exact_vectors import norm2
 from proofs_checks.letters import letters, reduced, scalars, vanishes
-from proofs_checks.loops import Loops, loops, norm2, random_strength
+from proofs_checks.loops import Loops, loops, random_strength
 
 Ends = tuple[int, int, bool, bool]
 INSIDE: Ends = (0, 2, True, True)

@@ -7,7 +7,8 @@ from flint import fmpq, fmpq_mat
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, identity
-from proofs_checks.loops import ORDERS, Loops, dot, loops
+from proofs_checks.exact_vectors import dot
+from proofs_checks.loops import ORDERS, Loops, loops
 from proofs_checks.rank_gated_wy import after_and_before
 
 STRENGTHS = ((1, 1, 1), (fmpq(1, 2), 2, fmpq(-3)), (fmpq(7, 5), fmpq(1, 9), 2))

@@ -9,13 +9,12 @@ from sympy import diff, expand, limit, log
 from lt2theory.analysis import compose_factors, effective_rank
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import identity, random_column
+from proofs_checks.exact_vectors import from_roots, norm2
 from proofs_checks.letters import letters, scalars, vanishes
 from proofs_checks.loops import (
     Gates,
     Loops,
-    from_roots,
     loops,
-    norm2,
     random_decays,
     random_orthogonal_columns,
     random_strength,

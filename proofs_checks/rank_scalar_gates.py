@@ -7,14 +7,12 @@ from flint import fmpq, fmpq_mat
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import identity, random_column
+from proofs_checks.exact_vectors import from_roots, multiplied, norm2
 from proofs_checks.letters import letters, scalars, vanishes
 from proofs_checks.loops import (
     Loops,
     compact_core,
-    from_roots,
     loops,
-    multiplied,
-    norm2,
     random_decays,
     random_orthogonal_columns,
     random_strength,

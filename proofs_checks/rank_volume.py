@@ -11,7 +11,8 @@ from sympy.polys.domains import QQ
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import identity, random_column, random_rational
-from proofs_checks.loops import Gates, loops, multiplied, random_decays
+from proofs_checks.exact_vectors import multiplied
+from proofs_checks.loops import Gates, loops, random_decays
 
 
 @claim(
