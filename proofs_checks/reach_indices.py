@@ -9,8 +9,8 @@ from torch import Tensor
 
 from lt2theory.analysis import reach_graph, selection_graph
 from lt2theory.ops import IndexedInputs, native_sparse_attention, run_attention
-from lt2theory.ops.dsa import indexed_problem
-from lt2theory.ops.dsa_reference import selected_keys
+from lt2theory.ops.sparse.dsa import indexed_problem
+from lt2theory.ops.sparse.dsa_reference import selected_keys
 from proofs_checks.claim import Claim, Finding, claim
 
 Zeroed = Literal["none", "keys", "values"]

@@ -1,4 +1,4 @@
-"""The shim itself; the ops are compared in tests/ops/test_fla_interpreter.py."""
+"""The shim itself; the ops are compared in tests/ops/fla/test_interpreter.py."""
 
 import os
 import subprocess

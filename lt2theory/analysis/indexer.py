@@ -10,9 +10,9 @@ from torch import Tensor
 from lt2theory.analysis._checks import check_at_least
 from lt2theory.models import LoopTrace
 from lt2theory.ops.attention_reference import visible_keys
-from lt2theory.ops.dsa import indexed_problem
-from lt2theory.ops.dsa_reference import attention_over, selected_keys
 from lt2theory.ops.factors import IndexedInputs
+from lt2theory.ops.sparse.dsa import indexed_problem
+from lt2theory.ops.sparse.dsa_reference import attention_over, selected_keys
 
 
 def selected_mass(trace: LoopTrace, *, top_k: int | None = None) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from lt2theory.ops import AttentionProblem, Factors
 from lt2theory.ops.attention_chunked import chunked_attention
 from lt2theory.ops.attention_reference import reference_attention
-from lt2theory.ops.chunked import chunked_recurrence
+from lt2theory.ops.chunked.recurrence import chunked_recurrence
 
 # The gain over `token_loop` that is promised at the size of `PAPER_SIZE`, by kind of decay.
 TARGETS = {"none": 8.0, "scalar": 8.0, "vector": 3.0}

@@ -80,9 +80,9 @@ def run(argv: list[str]) -> int:
 
 def _run(options: DoctorOptions, json: Path | None) -> int:
     """Measure and print as it goes."""
-    from lt2theory.bench.doctor import Doctor, Settings, default_device
-    from lt2theory.bench.doctor_advice import advise
-    from lt2theory.bench.doctor_text import (
+    from lt2theory.bench.doctor.advice import advise
+    from lt2theory.bench.doctor.run import Doctor, Settings, default_device
+    from lt2theory.bench.doctor.text import (
         OutcomeTable,
         advice_lines,
         environment_lines,

@@ -8,7 +8,7 @@ from lt2theory.mixers import MIXERS, LinearMixer, MixerOptions
 from lt2theory.mixers.options import DecayGrain
 from lt2theory.models.pattern import LayerSpec, expand_pattern
 from lt2theory.ops import BACKENDS
-from lt2theory.ops.dsa_reference import IndexerLoss
+from lt2theory.ops.sparse.dsa_reference import IndexerLoss
 
 
 class LoopedConfig(BaseModel):

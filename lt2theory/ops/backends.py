@@ -1,6 +1,6 @@
 """The backends of the linear recurrence and of softmax attention.
 
-Those of the sparse attentions stand beside their ops (`nsa`, `dsa`).
+Those of the sparse attentions stand beside their ops (`sparse.nsa`, `sparse.dsa`).
 """
 
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from torch import Tensor
 
 from lt2theory.ops.attention_chunked import chunked_attention
 from lt2theory.ops.attention_reference import AttentionProblem, reference_attention
-from lt2theory.ops.chunked import chunked_recurrence
+from lt2theory.ops.chunked.recurrence import chunked_recurrence
 from lt2theory.ops.factors import Factors
-from lt2theory.ops.fla_recurrence import fla_recurrence
-from lt2theory.ops.fla_route import declines, describe, refuses
+from lt2theory.ops.fla.recurrence import fla_recurrence
+from lt2theory.ops.fla.route import declines, describe, refuses
 from lt2theory.ops.reference import reference_recurrence
 from lt2theory.ops.registry import Backend, Registry
 from lt2theory.ops.workload import AttentionWorkload, RecurrenceWorkload

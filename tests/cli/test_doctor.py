@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import lt2theory.bench.doctor as bench
 import lt2theory.cli.doctor as verb
-from lt2theory.bench.doctor_cases import Sizes
-from lt2theory.bench.doctor_worker import answer
+from lt2theory.bench.doctor import run as bench
+from lt2theory.bench.doctor.cases import Sizes
+from lt2theory.bench.doctor.worker import answer
 from lt2theory.cli import main
 from lt2theory.ops import RECURRENCES
 
-PLANTED = "tests.bench.planted_backends"
+PLANTED = "tests.bench.doctor.planted_backends"
 GDN = ["doctor", "--device", "cpu", "--mixers", "gdn"]
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from lt2theory.ops.fla_kernels import KERNELS
+from lt2theory.ops.fla.kernels import KERNELS
 from lt2theory.ops.known_faults import (
     KNOWN_FAULTS,
     VersionRange,
@@ -50,7 +50,7 @@ def test_every_row_says_where_it_is_reported_and_what_to_do() -> None:
 
 
 def test_step_kernels_without_a_gradient_are_in_the_table() -> None:
-    # What FLA 0.6.0 does; tests/ops/test_fla_interpreter.py runs the others backwards.
+    # What FLA 0.6.0 does; tests/ops/fla/test_interpreter.py runs the others backwards.
     without = {kernel.step_name for kernel in KERNELS if find_faults(kernel.step_name, "")}
     assert without == {"fused_recurrent_kda", "fused_recurrent_gated_delta_rule"}
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.ops import Factors, selftest
-from lt2theory.ops.chunked import chunked_recurrence
+from lt2theory.ops.chunked.recurrence import chunked_recurrence
 from lt2theory.ops.selftest import ShapeClass, Verdict, cache_dir, find_verdict, run_self_test
 
 SHAPE = ShapeClass("kernel", "cpu", "a device", torch.float32, 2, 8, 6, "scalar", True)

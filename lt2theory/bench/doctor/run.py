@@ -1,0 +1,225 @@
+"""`lt2 doctor`: what this machine's backends compute, measured against the float64 reference."""
+
+import importlib
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lt2theory.bench.doctor.cases import Case, Sizes, plan, sizes_for
+from lt2theory.bench.doctor.choices import Served
+from lt2theory.bench.doctor.environment import describe_environment
+from lt2theory.bench.doctor.measure import FAILURES, Outcome
+from lt2theory.bench.doctor.pool import Died, run_jobs
+from lt2theory.bench.doctor.state import FinishedCases
+from lt2theory.mixers import MIXERS
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a diagnosis is made.
+
+    Attributes:
+        device: `cpu`, `cuda` or `cuda:N`.
+        full: All widths, dtypes and lengths, and kernels as the autotuner picks them. Otherwise
+            the usual ones, and the first configuration of a kernel that runs.
+        mixers: Names in `MIXERS`; all if empty.
+        backends: Names of backends; all if empty.
+        limit: Seconds that a case may take, compiling included.
+        workers: Processes at a time.
+        state: File to resume from and to note finished cases in.
+        imports: Modules that every process imports first, such as one with a backend of yours.
+    """
+
+    device: str = "cpu"
+    full: bool = False
+    mixers: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    limit: float = 120.0
+    workers: int = 1
+    state: Path | None = None
+    imports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found.
+
+    Attributes:
+        environment: See `describe_environment`.
+        full: Whether all sizes were measured.
+        served: What `auto` takes, by mixer.
+        outcomes: What every case came to.
+    """
+
+    environment: dict[str, Any]
+    full: bool
+    served: tuple[Served, ...]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing was wrong, crashed or hung, and every mixer is served."""
+        served = all(each.backend for each in self.served)
+        return served and not any(outcome.failed for outcome in self.outcomes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The diagnosis as JSON values."""
+        return {
+            "environment": self.environment,
+            "full": self.full,
+            "served": [each.to_json() for each in self.served],
+            "outcomes": [outcome.to_json() for outcome in self.outcomes],
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Diagnosis":
+        """What `to_json` gave.
+
+        Args:
+            values: Its fields; others are ignored.
+
+        Returns:
+            The diagnosis.
+        """
+        return cls(
+            values["environment"],
+            values["full"],
+            tuple(Served.from_json(each) for each in values["served"]),
+            tuple(Outcome.from_json(each) for each in values["outcomes"]),
+        )
+
+
+def default_device() -> str:
+    """`cuda` where there is one, else `cpu`."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there.
+
+    Args:
+        device: Its name.
+
+    Raises:
+        ValueError: If it is none of `cpu`, `cuda` and `cuda:N`, or absent.
+    """
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    allowed = ["cpu", *(["cuda"] if count else []), *(f"cuda:{i}" for i in range(count))]
+    if device not in allowed:
+        raise ValueError(f"device: {device!r} is not there (choose from {', '.join(allowed)})")
+
+
+class Doctor:
+    """A diagnosis in its parts, so that each can be shown when it is there.
+
+    Args:
+        settings: How it is made.
+        sizes: What to measure; by default what `sizes_for` says.
+
+    Attributes:
+        environment: The machine.
+        cases: What will be measured, in order.
+
+    Raises:
+        ValueError: If a name in the settings does not exist, or the state file is another file.
+    """
+
+    def __init__(self, settings: Settings, sizes: Sizes | None = None) -> None:
+        check_device(settings.device)
+        for name in settings.imports:
+            importlib.import_module(name)
+        self._settings = settings
+        if sizes is None:
+            sizes = sizes_for(torch.device(settings.device).type, full=settings.full)
+        self.cases: tuple[Case, ...] = plan(
+            sizes, mixers=settings.mixers, backends=settings.backends
+        )
+        self.environment = describe_environment(settings.device)
+        conditions = {"environment": self.environment, "full": settings.full}
+        # Verdicts of self-tests on pinned kernels must not be taken for those on tuned ones.
+        self._cache = tempfile.mkdtemp(prefix="lt2-doctor-")
+        weakref.finalize(self, shutil.rmtree, self._cache, ignore_errors=True)
+        self._finished = FinishedCases(settings.state, conditions, settings.limit)
+
+    def served(self) -> tuple[Served, ...]:
+        """What `auto` takes for each mixer.
+
+        Returns:
+            One answer a mixer, in the order of `MIXERS`.
+        """
+        names = self._settings.mixers or tuple(MIXERS)
+        found: dict[str, Served] = {}
+        for job, answer in self._run([{"choose": name} for name in names]):
+            name = job["choose"]
+            lost = isinstance(answer, Died)
+            found[name] = Served(name, "", "", answer.reason) if lost else Served.from_json(answer)
+        return tuple(found[name] for name in names)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Measure, except what the state file holds already.
+
+        Yields:
+            The outcome of every case: first the known ones, then the others as they end.
+        """
+        known = [self._finished.get(case) for case in self.cases]
+        yield from (outcome for outcome in known if outcome is not None)
+        missing = [case for case in self.cases if self._finished.get(case) is None]
+        for job, answer in self._run([{"case": case.to_json()} for case in missing]):
+            outcome = _outcome(Case(**job["case"]), answer)
+            self._finished.add(outcome)
+            yield outcome
+
+    def diagnosis(self, served: Sequence[Served]) -> Diagnosis:
+        """Everything together, when all cases have ended.
+
+        Args:
+            served: What `served` returned.
+
+        Returns:
+            The diagnosis, with the outcomes in the order of the cases.
+        """
+        known = [self._finished.get(case) for case in self.cases]
+        outcomes = tuple(outcome for outcome in known if outcome is not None)
+        return Diagnosis(self.environment, self._settings.full, tuple(served), outcomes)
+
+    def _run(self, jobs: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Have jobs done by worker processes."""
+        settings = self._settings
+        told = {"device": settings.device, "imports": settings.imports, "pinned": not settings.full}
+        path = os.pathsep.join([_root(), *_python_path()])
+        # One thread: the cases are small, and several processes share the cores.
+        environment = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        if not settings.full:
+            environment |= {"LT2_CACHE_DIR": self._cache, "FLA_CACHE_RESULTS": "0"}
+        yield from run_jobs(
+            jobs,
+            told,
+            workers=settings.workers,
+            limit=settings.limit,
+            environment=environment,
+            suspect=lambda answer: answer.get("verdict") in FAILURES,
+        )
+
+
+def _outcome(case: Case, answer: dict[str, Any] | Died) -> Outcome:
+    """The outcome of a case, also where its process did not live to tell."""
+    if isinstance(answer, Died):
+        return Outcome(case, "hung" if answer.hung else "crashed", answer.reason)
+    return Outcome.from_json(answer)
+
+
+def _root() -> str:
+    """The folder that this package is imported from, for processes to import the same one."""
+    return str(Path(__file__).resolve().parents[3])
+
+
+def _python_path() -> list[str]:
+    """Where this process was told to look for modules."""
+    return [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]

@@ -1,0 +1,1 @@
+"""The linear recurrence by the Triton kernels of flash-linear-attention (FLA)."""

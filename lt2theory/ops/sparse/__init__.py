@@ -1,0 +1,1 @@
+"""Native and DeepSeek sparse attention: the ops, their references and faster backends."""

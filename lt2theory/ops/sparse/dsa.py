@@ -1,0 +1,292 @@
+"""The public DeepSeek sparse attention: checks its arguments, chooses a backend, runs it.
+
+Source: DeepSeek-V3.2-Exp's technical report (2025); arXiv 2512.02556, section 2.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast, get_args
+
+from torch import Tensor
+
+from lt2theory.ops.attention_checks import check_heads, check_segments
+from lt2theory.ops.autocast import own_precision
+from lt2theory.ops.factors import IndexedInputs
+from lt2theory.ops.registry import Backend, Choice, Registry
+from lt2theory.ops.sparse.dsa_chunked import chunked_indexed_attention, chunked_indexer_loss
+from lt2theory.ops.sparse.dsa_reference import (
+    IndexedProblem,
+    IndexerLoss,
+    reference_indexed_attention,
+    reference_indexer_loss,
+)
+from lt2theory.ops.sparse.triton_backend import declines, refuses, triton_indexed_attention
+from lt2theory.ops.workload import AttentionWorkload
+
+# Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
+
+
+@dataclass(frozen=True)
+class IndexedRunner:
+    """What a backend of this op consists of.
+
+    Attributes:
+        attend: The attention over the selected keys.
+        loss: The indexer's loss.
+    """
+
+    attend: Callable[[IndexedProblem], Tensor]
+    loss: Callable[[IndexedProblem, IndexerLoss], Tensor]
+
+
+INDEXED_ATTENTIONS: Registry[AttentionWorkload, IndexedRunner] = Registry(
+    "indexed_attention",
+    (
+        Backend(
+            name="triton",
+            load=lambda: IndexedRunner(triton_indexed_attention, chunked_indexer_loss),
+            merit="scores by chunks of queries, and one kernel reads the selected keys",
+            refuses=refuses,
+            declines=declines,
+        ),
+        Backend(
+            name="chunked",
+            load=lambda: IndexedRunner(chunked_indexed_attention, chunked_indexer_loss),
+            merit="scores by chunks of queries, and only the selected keys attended to",
+        ),
+        Backend(
+            name="reference",
+            load=lambda: IndexedRunner(reference_indexed_attention, reference_indexer_loss),
+            merit="dense masks, any dtype, any derivative",
+        ),
+    ),
+)
+"""Backends of `indexed_attention`."""
+
+
+def indexed_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    index_q: Tensor,
+    index_k: Tensor,
+    index_weight: Tensor,
+    top_k: int,
+    window: int | None = None,
+    scale: int | float | None = None,
+    query_segments: Tensor | None = None,
+    key_segments: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Causal softmax attention over the keys that an indexer scores highest.
+
+    Query t attends to the `top_k` of the keys that it sees with the highest
+    `I_ts = sum_n index_weight_tn relu(index_q_tn . index_k_s)`, the earlier key first among equals,
+    and to all of them where they are fewer. All heads share the choice. It has no gradient, so
+    none reaches the indexer; `indexer_loss` trains it. Scores are computed in at least float32;
+    autocast changes nothing.
+
+    Args:
+        q: Queries `[batch, L, head, key width]`.
+        k: Keys `[batch, M >= L, key head, key width]`, as for `softmax_attention`.
+        v: Values `[batch, M, key head, value width]`.
+        index_q: Queries of the indexer `[batch, L, index head, index width]`.
+        index_k: Keys of the indexer `[batch, M, index width]`.
+        index_weight: Weights of its heads `[batch, L, index head]`.
+        top_k: Keys that a query attends to, at least 1.
+        window: Keys that a query sees, from which it selects; None for all.
+        scale: Factor on the scores of the attention, or None for `key width ** -0.5`.
+        query_segments: As for `softmax_attention`; a query scores keys of its own segment only.
+        key_segments: As for `softmax_attention`.
+        backend: A name in `BACKENDS`.
+
+    Returns:
+        The outputs `[batch, L, head, value width]` in the dtype of q.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, dtype, device, value or name.
+    """
+    problem = _checked(
+        (q, k, v),
+        (index_q, index_k, index_weight),
+        top_k=top_k,
+        window=window,
+        scale=scale,
+        segments=(query_segments, key_segments),
+    )
+    runner = explain_indexed_attention(problem, backend=backend).backend.load()
+    with own_precision(q.device):
+        return runner.attend(problem)
+
+
+def run_indexed_attention(
+    inputs: IndexedInputs,
+    *,
+    query_segments: Tensor | None = None,
+    key_segments: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """`indexed_attention` on what a mixer prepared.
+
+    Args:
+        inputs: The inputs, with the cached keys and values put in front.
+        query_segments: As for `softmax_attention`.
+        key_segments: As for `softmax_attention`.
+        backend: A name in `BACKENDS`.
+
+    Returns:
+        The outputs `[batch, L, head, value width]`.
+
+    Raises:
+        ValueError: If a shape, dtype, device, value or name does not fit.
+    """
+    return indexed_attention(
+        inputs.q,
+        inputs.k,
+        inputs.v,
+        index_q=inputs.index_q,
+        index_k=inputs.index_k,
+        index_weight=inputs.index_weight,
+        top_k=inputs.top_k,
+        window=inputs.window,
+        scale=inputs.scale,
+        query_segments=query_segments,
+        key_segments=key_segments,
+        backend=backend,
+    )
+
+
+def indexer_loss(
+    inputs: IndexedInputs,
+    *,
+    kind: str = "dense",
+    query_segments: Tensor | None = None,
+    key_segments: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """`KL(p || softmax(I))` of the attention p and the indexer's scores I, averaged over queries.
+
+    The attention is averaged over its heads and a constant here, so that the gradient is the
+    indexer's alone. Queries of padding do not count.
+
+    Args:
+        inputs: What an attention mixer prepared, with the cached keys and values put in front.
+        kind: `dense` compares over all visible keys, as in the report's warm-up; `sparse` over the
+            selected ones, with the attention that these get from each other.
+        query_segments: As for `softmax_attention`.
+        key_segments: As for `softmax_attention`.
+        backend: A name in `BACKENDS`.
+
+    Returns:
+        A scalar in nats, in at least float32; 0 without queries.
+
+    Raises:
+        ValueError: If a shape, dtype, device, value or name does not fit.
+    """
+    if kind not in get_args(IndexerLoss):
+        raise ValueError(f"kind must be one of {get_args(IndexerLoss)}, got {kind!r}")
+    problem = indexed_problem(inputs, query_segments, key_segments)
+    runner = explain_indexed_attention(problem, backend=backend).backend.load()
+    with own_precision(problem.q.device):
+        return runner.loss(problem, cast("IndexerLoss", kind))
+
+
+def explain_indexed_attention(
+    problem: IndexedProblem, *, backend: str = "auto"
+) -> Choice[AttentionWorkload, IndexedRunner]:
+    """Which backend would run this attention, and why.
+
+    Args:
+        problem: The attention.
+        backend: A name in `BACKENDS`.
+
+    Returns:
+        The choice; `str()` of it is one line for a person.
+    """
+    return INDEXED_ATTENTIONS.choose(AttentionWorkload.of(problem), backend)
+
+
+def indexed_problem(
+    inputs: IndexedInputs,
+    query_segments: Tensor | None = None,
+    key_segments: Tensor | None = None,
+) -> IndexedProblem:
+    """The attention that inputs and segments define.
+
+    Args:
+        inputs: The inputs.
+        query_segments: As for `softmax_attention`.
+        key_segments: As for `softmax_attention`.
+
+    Returns:
+        The attention, checked.
+
+    Raises:
+        ValueError: If a shape, dtype, device or value does not fit.
+    """
+    return _checked(
+        (inputs.q, inputs.k, inputs.v),
+        (inputs.index_q, inputs.index_k, inputs.index_weight),
+        top_k=inputs.top_k,
+        window=inputs.window,
+        scale=inputs.scale,
+        segments=(query_segments, key_segments),
+    )
+
+
+def _checked(
+    attention: tuple[Tensor, Tensor, Tensor],
+    indexer: tuple[Tensor, Tensor, Tensor],
+    *,
+    top_k: int,
+    window: int | None,
+    scale: int | float | None,
+    segments: tuple[Tensor | None, Tensor | None],
+) -> IndexedProblem:
+    """The problem, after checking shapes, dtypes, devices and numbers."""
+    q, k, v = attention
+    check_heads(q, k, v)
+    check_segments(*segments, q, k)
+    for name, value in {"top_k": top_k, "window": window}.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    index_q, index_k, index_weight = indexer
+    _check_indexer(q, k.shape[1], index_q, index_k, index_weight)
+    return IndexedProblem(
+        q,
+        k,
+        v,
+        window=window,
+        scale=q.shape[-1] ** -0.5 if scale is None else float(scale),
+        query_segments=segments[0],
+        key_segments=segments[1],
+        index_q=index_q,
+        index_k=index_k,
+        index_weight=index_weight,
+        top_k=top_k,
+    )
+
+
+def _check_indexer(
+    q: Tensor, num_keys: int, index_q: Tensor, index_k: Tensor, index_weight: Tensor
+) -> None:
+    """Refuse an indexer that does not fit the attention."""
+    shape = tuple(index_q.shape)
+    if len(shape) != 4 or shape[:2] != q.shape[:2] or 0 in shape[2:]:
+        raise ValueError(
+            f"index_q must have shape {(*q.shape[:2], 'index head >= 1', 'index width >= 1')}, "
+            f"got {shape}"
+        )
+    expected = {
+        "index_q": (index_q, shape),
+        "index_k": (index_k, (shape[0], num_keys, shape[3])),
+        "index_weight": (index_weight, shape[:3]),
+    }
+    for name, (x, wanted) in expected.items():
+        if tuple(x.shape) != wanted:
+            raise ValueError(f"{name} must have shape {wanted}, got {tuple(x.shape)}")
+        if x.dtype != q.dtype:
+            raise ValueError(f"{name} must be {q.dtype} as q is, got {x.dtype}")
+        if x.device != q.device:
+            raise ValueError(f"{name} must be on {q.device} as q is, got {x.device}")
