@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from lt2theory.report.figures.axes import new_figure, styles_for
 from lt2theory.report.frames import in_order, numbers, require_columns, require_one_row_each
-from lt2theory.report.statistics import median_steps
+from lt2theory.report.intervals import median_steps
 from lt2theory.report.style import INK, MUTED, ArmStyle, styled
 
 

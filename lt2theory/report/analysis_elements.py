@@ -1,0 +1,158 @@
+"""Section of an analysis report about the group of a word problem: does a head carry it?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from lt2theory.analysis.representation import IDLE, PERMUTATION, TOLERANCE
+from lt2theory.report.analysis_transitions import semantics
+from lt2theory.report.content import ReportFigure, ReportTable, Section
+from lt2theory.report.figures import (
+    rank_by_element,
+)
+from lt2theory.report.tables import format_number
+
+MOST_ELEMENTS = 30
+
+
+def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any]) -> list[Section]:
+    """Whether a head carries the group of a word problem as permutation matrices.
+
+    Args:
+        tables: As `lt2theory.experiments.analysis_tables.measure` makes them.
+        facts: The setting, as `lt2theory.experiments.analyze.describe` gives it.
+
+    Returns:
+        One section, or none if the task is no word problem.
+    """
+    if "elements" not in tables:
+        return []
+    elements, carried = tables["elements"], tables["representations"]
+    first = carried.iloc[0]
+    best = elements[
+        (elements["layer"] == first["layer"]) & (elements["head"] == first["head"])
+    ].sort_values(["reference", "element"])
+    name = _head(first["layer"], first["head"])
+    named = elements.assign(
+        head=[_head(a, b) for a, b in elements[["layer", "head"]].itertuples(index=False)],
+        median=elements["carried_median"],
+        low=elements["carried_low"],
+        high=elements["carried_high"],
+    )
+    found = _carried(carried, facts)
+    shown = pd.DataFrame(
+        {
+            "element": best["element"],
+            "n - cycles": best["reference"],
+            "effective rank": _with_spread(best, "entropy"),
+            "values above 0.1": _with_spread(best, "absolute"),
+            "largest value (median)": best["largest_median"].round(3),
+            "tokens": best["count"],
+        }
+    )
+    rows = carried.sort_values("deviation", kind="stable")
+    nearest = pd.DataFrame(
+        {
+            "representation": rows["representation"],
+            "nearest head": [_head(a, b) for a, b in rows[["layer", "head"]].itertuples(False)],
+            "mean deviation": rows["deviation"],
+            f"within {TOLERANCE:g}": rows["within"],
+        }
+    )
+    figure = ReportFigure(
+        rank_by_element(
+            named[["head", "element", "median", "low", "high", "reference"]],
+            best=name,
+            statistic="effective rank (0 where idle)",
+        ),
+        "Effective rank of the composed transition of every group element in the head that comes "
+        "nearest to n - cycles: median and middle nine tenths of the tokens.",
+        f"Effective rank by element. {' '.join(found)}",
+    )
+    return [
+        Section(
+            title="The group, element by element",
+            question=(
+                "Does a head carry the group as permutation matrices, so that the transition of g "
+                "has rank n - cycles(g) (E2)?"
+            ),
+            happened=found,
+            figures=[figure],
+            tables=[
+                ReportTable(
+                    shown.head(MOST_ELEMENTS),
+                    f"{name}: mean and standard deviation over tokens after all loops.",
+                ),
+                ReportTable(
+                    nearest,
+                    "The nearest head for the ranks of several representations; the deviation is "
+                    "the mean over elements of the mean over tokens of |effective rank - rank|.",
+                ),
+            ],
+            notes=[
+                f"A transition whose largest singular value is at most {IDLE:g} counts as rank 0 "
+                "in deviations and in the figure (a reflection has 2): the entropy rank ignores "
+                "the scale.",
+                "Equal ranks do not prove a representation; unequal ones disprove it for that "
+                "head. The model may also spread the group over several heads (E8).",
+                *_rescan_note(facts),
+            ],
+        )
+    ]
+
+
+def _carried(carried: pd.DataFrame, facts: Mapping[str, Any]) -> list[str]:
+    first = carried.iloc[0]
+    where = _head(first["layer"], first["head"])
+    deviation = format_number(first["deviation"], 2)
+    if first["within"]:
+        said = (
+            "shows the ranks of the group, but in a product that acts on no single state (L1)"
+            if semantics(facts) == "rescan"
+            else "carries the group"
+        )
+        found = [
+            f"{where.capitalize()} {said}: its effective rank deviates from n - cycles by "
+            f"{deviation} in the mean (tolerance {TOLERANCE:g})."
+        ]
+    else:
+        found = [
+            f"No head shows n - cycles within {TOLERANCE:g}: the nearest is {where}, with a mean "
+            f"deviation of {deviation}. If the model tracks the group, it found another way."
+        ]
+    others = carried[(carried["representation"] != PERMUTATION) & carried["within"]]
+    found += [
+        f"{_head(row['layer'], row['head']).capitalize()} shows the ranks of "
+        f"{row['representation']} (deviation {format_number(row['deviation'], 2)})."
+        for row in others.to_dict("records")
+    ]
+    if not first["within"]:
+        found.append(
+            "The numbers suggest the representations named above (E8)."
+            if len(others)
+            else "None of the other representations listed below fits either (E8): the group may "
+            "be spread over several heads, layers or loops, or carried outside the states."
+        )
+    return found
+
+
+def _rescan_note(facts: Mapping[str, Any]) -> list[str]:
+    if semantics(facts) != "rescan":
+        return []
+    return [
+        "Under rescan the product acts on no single state (L1). The comparison says what the "
+        "factors of a token would do one after the other, not how the model tracks the group: two "
+        "loops of one reflection each can track S_3 without any product of rank 2 (L6)."
+    ]
+
+
+def _head(layer: object, head: object) -> str:
+    return f"layer {int(str(layer)) + 1}, head {int(str(head)) + 1}"
+
+
+def _with_spread(frame: pd.DataFrame, name: str) -> list[str]:
+    return [
+        f"{mean:.2f} ± {std:.2f}"
+        for mean, std in frame[[f"{name}_mean", f"{name}_std"]].itertuples(index=False)
+    ]
