@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lt2theory.experiments.recipes import word_problem
-from lt2theory.experiments.tuning import LogUniform, Space
+from lt2theory.experiments.search_space import LogUniform, Space
 from lt2theory.training import CurriculumConfig
 
 

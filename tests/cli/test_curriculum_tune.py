@@ -8,8 +8,8 @@ import pytest
 
 from lt2theory.cli import main
 from lt2theory.experiments import searches
+from lt2theory.experiments.search_space import LogUniform
 from lt2theory.experiments.searches import Search
-from lt2theory.experiments.tuning import LogUniform
 from lt2theory.training import CurriculumConfig
 
 Output = pytest.CaptureFixture[str]

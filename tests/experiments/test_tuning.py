@@ -1,24 +1,15 @@
 """A search gives every arm the same, looks at the evaluation split alone, and ranks as it says."""
 
 import csv
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lt2theory.experiments.recipes import WORD_PROBLEM
+from lt2theory.experiments.search_space import LogUniform, described, draw_settings
 from lt2theory.experiments.searches import searches
-from lt2theory.experiments.tuning import (
-    SEED,
-    Effort,
-    LogUniform,
-    configured,
-    described,
-    draw_settings,
-    standing,
-    tune,
-)
+from lt2theory.experiments.tuning import Effort, standing, tune
 from lt2theory.runs import Study
 from lt2theory.training import CurriculumConfig, load_summary
 
@@ -40,32 +31,6 @@ def arm(label: str, **changes: Any) -> CurriculumConfig:
         "label": label,
     }
     return CurriculumConfig.model_validate(small | changes)
-
-
-def test_settings_are_distinct_and_inside_the_space() -> None:
-    settings = draw_settings(SPACE, 30, seed=1)
-    assert len({described(setting) for setting in settings}) == 30
-    rates = [setting["optimiser.learning_rate"] for setting in settings]
-    assert all(1e-3 <= rate <= 1e-2 for rate in rates)
-    assert math.log10(max(rates) / min(rates)) > 0.7
-    assert {setting["model.num_heads"] for setting in settings} == {1, 2}
-    assert draw_settings(SPACE, 30, seed=1) == settings != draw_settings(SPACE, 30, seed=2)
-    with pytest.raises(ValueError, match=r"settings: got 3, allowed 1\.\.2"):
-        draw_settings({"model.num_heads": (1, 2)}, 3)
-
-
-def test_a_setting_changes_what_it_names_and_leaves_the_test_split_unread() -> None:
-    start = arm("a", test_stages=(7,))
-    config = configured(start, {"optimiser.clip": 0.5, "model.num_heads": 2}, seed=SEED)
-    assert (config.optimiser.clip, config.model.num_heads, config.seed) == (0.5, 2, SEED)
-    assert (config.test, config.test_stages, config.label) == (
-        False,
-        (),
-        "a | clip 0.5, num_heads 2",
-    )
-    for name in ("optimiser.rate", "optimizer.clip", "seed.low"):
-        with pytest.raises(ValueError, match=f"'{name}' names no field"):
-            configured(start, {name: 1}, seed=0)
 
 
 @pytest.mark.parametrize(
