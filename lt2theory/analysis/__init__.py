@@ -1,7 +1,10 @@
 """What is measured on looped models, and the operators that the theory is about."""
 
+from lt2theory.analysis.composed_factors import ComposedFactors as ComposedFactors
+from lt2theory.analysis.composed_factors import composed_factors as composed_factors
 from lt2theory.analysis.composition import compose_factors as compose_factors
 from lt2theory.analysis.composition import correction_spectrum as correction_spectrum
+from lt2theory.analysis.diagonal_low_rank import DiagonalLowRank as DiagonalLowRank
 from lt2theory.analysis.gradients import LoopGradients as LoopGradients
 from lt2theory.analysis.gradients import loop_gradients as loop_gradients
 from lt2theory.analysis.grouping import group_by_input as group_by_input
@@ -20,6 +23,8 @@ from lt2theory.analysis.loop_influence import windows_of as windows_of
 from lt2theory.analysis.memory import recall_horizon as recall_horizon
 from lt2theory.analysis.memory import retrieval_snr as retrieval_snr
 from lt2theory.analysis.memory import state_rank as state_rank
+from lt2theory.analysis.mixing_weights import attention_weights as attention_weights
+from lt2theory.analysis.mixing_weights import recurrence_weights as recurrence_weights
 from lt2theory.analysis.operators import DPLROperator as DPLROperator
 from lt2theory.analysis.rank import RankKind as RankKind
 from lt2theory.analysis.rank import effective_rank as effective_rank
@@ -34,14 +39,10 @@ from lt2theory.analysis.representation import Carried as Carried
 from lt2theory.analysis.representation import carried_by_element as carried_by_element
 from lt2theory.analysis.representation import representation_ranks as representation_ranks
 from lt2theory.analysis.representation import representations_carried as representations_carried
-from lt2theory.analysis.stability import attention_weights as attention_weights
 from lt2theory.analysis.stability import block_rms as block_rms
 from lt2theory.analysis.stability import first_token_mass as first_token_mass
 from lt2theory.analysis.stability import gated_first_token_mass as gated_first_token_mass
-from lt2theory.analysis.stability import recurrence_weights as recurrence_weights
 from lt2theory.analysis.stability import residual_rms as residual_rms
 from lt2theory.analysis.transitions import MEANINGS as MEANINGS
-from lt2theory.analysis.transitions import ComposedFactors as ComposedFactors
-from lt2theory.analysis.transitions import composed_factors as composed_factors
 from lt2theory.analysis.transitions import loop_spectrum as loop_spectrum
 from lt2theory.analysis.transitions import loop_transitions as loop_transitions

@@ -9,14 +9,11 @@ import torch
 
 from lt2theory.analysis import (
     MEANINGS,
-    compose_factors,
-    composed_factors,
     effective_rank,
     loop_spectrum,
     loop_transitions,
 )
 from lt2theory.models import LoopedConfig, LoopedModel, LoopTrace
-from lt2theory.ops import linear_recurrence
 from lt2theory.ops.factors import Factors
 
 LABELS = ["batch", "token", "layer", "head", "num_loops"]
@@ -101,28 +98,6 @@ def test_meaning_depends_on_the_semantics():
     assert accumulate["acts_on_state"].all()
     assert set(accumulate["meaning"]) == {MEANINGS["single"], MEANINGS["accumulate"]}
     assert set(accumulate["loop_state"]) == {"accumulate"}
-
-
-def test_accumulate_composes_what_the_state_went_through():
-    """With values set aside, the op's own state is the composed operator times the start."""
-    trace = trace_of("kda", "accumulate", num_layers=1)
-    *_, last = composed_factors(trace, span=7)
-    joined = None
-    for loop in range(3):
-        joined = trace.factors[0, loop].after(joined)
-    start = torch.randn(2, 2, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    _, state = linear_recurrence(
-        joined.q,
-        joined.k,
-        0 * joined.v,
-        log_decay=joined.log_decay,
-        beta=joined.beta,
-        initial_state=start,
-        return_state=True,
-        backend="reference",
-    )
-    operator = compose_factors(last.keys, last.betas, last.log_decays, last.order)
-    torch.testing.assert_close(operator.apply(start[:, None])[:, 0], state, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("pattern", ["linear_attention", "mlstm"])
