@@ -2,6 +2,7 @@
 
 from lt2theory.models.cache import LoopCache as LoopCache
 from lt2theory.models.config import LoopedConfig as LoopedConfig
+from lt2theory.models.decoder import Decoder as Decoder
 from lt2theory.models.generation import Generation as Generation
 from lt2theory.models.generation import Sampling as Sampling
 from lt2theory.models.generation import generate as generate

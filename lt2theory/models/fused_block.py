@@ -4,34 +4,17 @@ Norm and projections; the recurrent step; the output projection and its residual
 its projection and residual. Weights are read once and nothing else of size is moved but the state.
 """
 
-from dataclasses import dataclass
-
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from lt2theory.mixers import DeltaNet, GatedDeltaNet
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.models.block import Block
 from lt2theory.models.config import LoopedConfig
+from lt2theory.models.static_cache import StaticSlot
 
-
-@dataclass(frozen=True)
-class Scratch:
-    """Buffers that all blocks of a step share.
-
-    Attributes:
-        projected: Projections of the mixer `[b n]`.
-        raw: Read-out before its norm `[b h*v]`, float32.
-        arrived: Counters of the step `[b h]`, int32, all 0 between steps.
-        read: Input of the output projection `[b h*v]`.
-        hidden: Hidden layer of the FFN `[b m]`.
-    """
-
-    projected: Tensor
-    raw: Tensor
-    arrived: Tensor
-    read: Tensor
-    hidden: Tensor
+KERNEL_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def why_not_fused(config: LoopedConfig, mixer: str) -> str | None:
@@ -87,50 +70,67 @@ class FusedBlock:
         )
         self.norm = mixer.o_norm.weight.detach()
         self.out = mixer.o_proj.weight.detach().contiguous()
+        self._arrived: Tensor | None = None
         self.up = self.down = None
         if block.ffn is not None and block.ffn_norm is not None:
             both = torch.cat([block.ffn.w1.weight, block.ffn.w3.weight])
             self.up = folded(both, block.ffn_norm)
             self.down = block.ffn.w2.weight.detach().contiguous()
 
-    def step(
-        self,
-        h: Tensor,
-        history: Tensor,
-        state: Tensor,
-        scratch: Scratch,
-    ) -> None:
+    def step(self, h: Float[Tensor, "b d"], buffer: StaticSlot) -> Float[Tensor, "b d"]:
         """Take one token through the block.
 
         Args:
-            h: Residual stream `[b d]`, changed in place.
-            history: Inputs of the convolution `[b c-1 channels]`, changed in place.
-            state: `[b h k v]`, float32, changed in place.
-            scratch: Buffers.
+            h: Residual stream.
+            buffer: Convolution history and turned state of this loop, changed in place.
+
+        Returns:
+            The residual stream after the block, in a tensor of its own.
         """
         from lt2theory.ops.fused.triton_delta_step import delta_step
         from lt2theory.ops.fused.triton_linear import few_rows_linear
 
-        projected = few_rows_linear(h, self.projections, scratch.projected, eps=self.eps)
-        delta_step(
+        state = buffer.slot.state
+        assert state is not None
+        batch, heads, values, _ = state.shape
+        history = h.new_empty(0) if buffer.slot.conv is None else buffer.slot.conv
+        projected = h.new_empty(batch, self.projections.shape[0])
+        few_rows_linear(h.contiguous(), self.projections, projected, eps=self.eps)
+        read = delta_step(
             projected,
             history,
             self.taps,
             state,
             self.norm,
-            scratch.raw,
-            scratch.arrived,
-            scratch.read,
+            h.new_empty(batch, heads * values, dtype=torch.float32),
+            self.arrived(batch, heads),
+            h.new_empty(batch, heads * values),
             decay=self.decay,
             gated=self.gated,
             negative_eigenvalues=self.negative,
             eps=self.eps,
         )
-        few_rows_linear(scratch.read, self.out, h, residual=h)
+        after = few_rows_linear(read, self.out, torch.empty_like(h), residual=h.contiguous())
         if self.up is None or self.down is None:
-            return
-        few_rows_linear(h, self.up, scratch.hidden, eps=self.eps, swiglu=True)
-        few_rows_linear(scratch.hidden, self.down, h, residual=h)
+            return after
+        hidden = h.new_empty(batch, self.down.shape[1])
+        few_rows_linear(after, self.up, hidden, eps=self.eps, swiglu=True)
+        return few_rows_linear(hidden, self.down, after, residual=after)
+
+    def arrived(self, batch: int, heads: int) -> Tensor:
+        """Counters of the step, which are all zero between steps.
+
+        Args:
+            batch: Rows.
+            heads: Heads.
+
+        Returns:
+            `[b h]`, int32, the same tensor for the same sizes.
+        """
+        if self._arrived is None or self._arrived.shape != (batch, heads):
+            device = self.projections.device
+            self._arrived = torch.zeros(batch, heads, dtype=torch.int32, device=device)
+        return self._arrived
 
 
 def weight_of(module: nn.Module) -> Tensor:

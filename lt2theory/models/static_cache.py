@@ -1,0 +1,118 @@
+"""Buffers of fixed size for decoding: what a cache holds, at addresses that never change."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lt2theory.mixers import MIXERS, LinearMixer, Slot, WindowAttention
+from lt2theory.mixers.base import AttentionMixer
+from lt2theory.models.cache import LoopCache
+from lt2theory.models.config import LoopedConfig
+
+
+@dataclass
+class StaticSlot:
+    """What one mixer remembers in one loop, in place.
+
+    Attributes:
+        slot: The buffers under the names of `Slot`; keys and values have the capacity's length.
+        ring: Whether place n of the keys holds the newest position with the remainder n (a
+            window), rather than position n.
+    """
+
+    slot: Slot
+    ring: bool = False
+
+    def load(self, held: Slot, length: int) -> None:
+        """Copy what a cache holds.
+
+        Args:
+            held: A slot of the cache.
+            length: Tokens that the cache has seen.
+        """
+        for name, buffer in self.slot.tensors().items():
+            source = getattr(held, name)
+            if name not in {"keys", "values"}:
+                buffer.copy_(source)
+                continue
+            count, capacity = source.shape[1], buffer.shape[1]
+            places = torch.arange(length - count, length, device=buffer.device)
+            places = places % capacity if self.ring else places
+            buffer.index_copy_(1, places, source.to(buffer.dtype))
+
+    def turn(self) -> None:
+        """Put the values of the state before its keys, as the kernel of the fused step wants it."""
+        assert self.slot.state is not None
+        self.slot.state = self.slot.state.mT.contiguous()
+
+    def keep(self, worked: Slot) -> None:
+        """Copy what a step left in its working slot into the buffers; keys are there already.
+
+        Args:
+            worked: The working slot.
+        """
+        for name, buffer in self.slot.tensors().items():
+            if name not in {"keys", "values"}:
+                buffer.copy_(getattr(worked, name))
+
+
+def capacity_of(config: LoopedConfig, layer: int, capacity: int) -> int:
+    """Keys that a layer's buffer holds.
+
+    Args:
+        config: The model's config.
+        layer: The layer.
+        capacity: Tokens that the stream may have.
+
+    Returns:
+        The window for a window layer, if that is less, and the capacity for others.
+    """
+    window = config.mixer_options(config.layers[layer]).window
+    return capacity if window is None else min(window, capacity)
+
+
+def why_no_buffers(config: LoopedConfig) -> str | None:
+    """Why a model cannot decode from fixed buffers.
+
+    Args:
+        config: Its config.
+
+    Returns:
+        The reason, or None where it can.
+    """
+    for layer in config.layers:
+        if layer.mixer in {"nsa", "dsa"}:
+            return f"{layer.mixer} layers have no cache of fixed capacity yet"
+    return None
+
+
+def new_buffers(
+    config: LoopedConfig, cache: LoopCache, capacity: int
+) -> dict[tuple[int, int], StaticSlot]:
+    """Buffers for every (layer, loop), with what a cache holds.
+
+    Args:
+        config: The model's config.
+        cache: A cache of the model that has read at least one token: the buffers get its shapes
+            and what it holds.
+        capacity: Tokens that the stream may have.
+
+    Returns:
+        The buffers.
+    """
+    buffers: dict[tuple[int, int], StaticSlot] = {}
+    for place, held in cache.slots.items():
+        mixer = MIXERS[config.layers[place[0]].mixer]
+        assert issubclass(mixer, LinearMixer | AttentionMixer)
+        long = capacity_of(config, place[0], capacity)
+        made = {name: _buffer(name, source, long) for name, source in held.tensors().items()}
+        buffers[place] = StaticSlot(Slot(**made), ring=issubclass(mixer, WindowAttention))
+        buffers[place].load(held, cache.length)
+    return buffers
+
+
+def _buffer(name: str, like: Tensor, capacity: int) -> Tensor:
+    if name in {"keys", "values"}:
+        return like.new_zeros(like.shape[0], capacity, *like.shape[2:])
+    return torch.zeros_like(like)
