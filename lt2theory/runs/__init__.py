@@ -7,12 +7,12 @@ from lt2theory.runs.atomic import write_json as write_json
 from lt2theory.runs.atomic import write_text as write_text
 from lt2theory.runs.hashing import canonical_json as canonical_json
 from lt2theory.runs.hashing import config_hash as config_hash
+from lt2theory.runs.layout import RunStatus as RunStatus
+from lt2theory.runs.layout import run_status as run_status
 from lt2theory.runs.progress import Progress as Progress
 from lt2theory.runs.progress import ProgressEvent as ProgressEvent
 from lt2theory.runs.progress import TerminalProgress as TerminalProgress
 from lt2theory.runs.store import RunFolder as RunFolder
-from lt2theory.runs.store import RunStatus as RunStatus
-from lt2theory.runs.store import run_status as run_status
 from lt2theory.runs.study import Study as Study
 from lt2theory.runs.study import StudyError as StudyError
 from lt2theory.runs.study import StudyRun as StudyRun

@@ -1,11 +1,10 @@
 """The run store: one folder a run, resumable at any moment, done when `summary.json` is there."""
 
 import contextlib
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from lt2theory.runs.atomic import (
     TEMPORARY_SUFFIX,
@@ -17,15 +16,19 @@ from lt2theory.runs.atomic import (
 )
 from lt2theory.runs.hashing import config_hash
 from lt2theory.runs.jsonl import append_line, cut, drop_torn_line, read_lines
-from lt2theory.runs.lock import LOCK_NAME, locked
+from lt2theory.runs.layout import (
+    CHECKPOINTS,
+    CONFIG,
+    METRICS,
+    SUMMARY,
+    TIMING,
+    RunStatus,
+    read_header,
+    run_status,
+)
+from lt2theory.runs.lock import locked
+from lt2theory.runs.prepare import make_folder, remove_tree, sweep, take_over
 
-RunStatus = Literal["absent", "unfinished", "done"]
-
-CONFIG = "config.json"
-METRICS = "metrics.jsonl"
-TIMING = "timing.jsonl"
-SUMMARY = "summary.json"
-CHECKPOINTS = "checkpoints"
 KEPT_CHECKPOINTS = 2
 
 
@@ -47,22 +50,12 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        header = read_json(path / CONFIG)
-        missing = [key for key in ("kind", "hash", "identity", "config") if key not in header]
-        if missing:
-            raise ValueError(f"{path / CONFIG} lacks {', '.join(missing)}: not a run's config.json")
-        identity = header["identity"]
-        if not isinstance(identity, dict) or not {"label", "seed", "task"} <= identity.keys():
-            raise ValueError(f"{path / CONFIG} is damaged: identity lacks label, seed or task")
-        if not isinstance(header["config"], dict):
-            raise ValueError(f"{path / CONFIG} is damaged: config is no object")
+        header = read_header(path)
         self.path = path
         self.kind: str = header["kind"]
         self.config: dict[str, Any] = header["config"]
         self.config_hash: str = header["hash"]
         self.identity: dict[str, Any] = header["identity"]
-        if config_hash(self.config) != self.config_hash:
-            raise ValueError(f"{path / CONFIG} was edited: its hash is not that of its config")
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -110,16 +103,16 @@ class RunFolder:
             ValueError: The folder holds something else, a run of another configuration (without
                 `overwrite`), is locked by another process, or cannot be written.
         """
-        _make_folder(path)
+        make_folder(path)
         with locked(path):
-            _sweep(path)
+            sweep(path)
             header = {
                 "kind": kind,
                 "hash": config_hash(config),
                 "identity": dict(identity),
                 "config": dict(config),
             }
-            _claim(path, header, overwrite=overwrite)
+            take_over(path, header, overwrite=overwrite)
             run = cls(path)
             drop_torn_line(path / TIMING)
             yield run
@@ -218,7 +211,7 @@ class RunFolder:
             raise
         sync_directory(folder)
         for old in self.checkpoints()[KEPT_CHECKPOINTS:]:
-            _remove_tree(old)
+            remove_tree(old)
         return final
 
     def checkpoints(self) -> list[Path]:
@@ -253,82 +246,3 @@ class RunFolder:
         if self.status != "done":
             raise ValueError(f"{self.path} is not finished: it has no {SUMMARY} yet")
         return read_json(self.path / SUMMARY)
-
-
-def run_status(path: Path) -> RunStatus:
-    """How far the run of a folder is.
-
-    Args:
-        path: Folder of a run, which need not exist.
-
-    Returns:
-        `absent` without config.json, `done` with summary.json, else `unfinished`.
-    """
-    if not (path / CONFIG).is_file():
-        return "absent"
-    return "done" if (path / SUMMARY).is_file() else "unfinished"
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        with full_disk_named(path):
-            path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ValueError(f"{path} cannot be a run's folder: a file is in its place") from error
-    except PermissionError as error:
-        raise ValueError(f"{path} cannot be created: {error.strerror}") from error
-    if not os.access(path, os.W_OK):
-        raise ValueError(f"{path} cannot be written: no permission")
-
-
-def _sweep(path: Path) -> None:
-    """Remove what a killed writer left half-written (the lock is ours: nobody else writes)."""
-    for folder in (path, path / CHECKPOINTS):
-        for entry in folder.glob(f"*{TEMPORARY_SUFFIX}"):
-            if entry.is_dir():
-                _remove_tree(entry)
-            else:
-                entry.unlink()
-
-
-def _claim(path: Path, header: dict[str, Any], *, overwrite: bool) -> None:
-    if run_status(path) == "absent":
-        others = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK_NAME)
-        if others:
-            raise ValueError(f"{path} is not empty and not a run (it holds {others[0]})")
-        write_json(path / CONFIG, header)
-    elif overwrite:
-        _clear(path)
-        write_json(path / CONFIG, header)
-    else:
-        found = RunFolder.open(path)
-        if found.kind != header["kind"]:
-            raise ValueError(
-                f"{path} holds a run of kind {found.kind!r}, not {header['kind']!r}; "
-                "choose another folder or overwrite"
-            )
-        if found.config_hash != header["hash"]:
-            raise ValueError(
-                f"{path} holds a {found.kind} run of another configuration "
-                f"({found.config_hash}, not {header['hash']}); choose another folder or overwrite"
-            )
-
-
-def _clear(path: Path) -> None:
-    """Remove a run's files, config.json excepted: a kill in between leaves a run, not rubble."""
-    (path / SUMMARY).unlink(missing_ok=True)
-    if (path / CHECKPOINTS).exists():
-        _remove_tree(path / CHECKPOINTS)
-    for entry in path.iterdir():
-        if entry.suffix in {".json", ".jsonl"} and entry.name != CONFIG:
-            entry.unlink()
-    sync_directory(path)
-
-
-def _remove_tree(folder: Path) -> None:
-    """Remove a folder; a kill in between leaves a temporary name, which nothing reads."""
-    if folder.suffix != TEMPORARY_SUFFIX:
-        doomed = folder.with_name(folder.name + TEMPORARY_SUFFIX)
-        folder.rename(doomed)
-        folder = doomed
-    shutil.rmtree(folder)

@@ -11,8 +11,9 @@ import pandas as pd
 
 from lt2theory.runs.atomic import read_json, write_json
 from lt2theory.runs.hashing import config_hash
+from lt2theory.runs.layout import run_status
 from lt2theory.runs.progress import Progress, ProgressEvent
-from lt2theory.runs.store import RunFolder, run_status
+from lt2theory.runs.store import RunFolder
 from lt2theory.runs.tables import collect, write_table
 
 MANIFEST = "manifest.json"

@@ -5,7 +5,7 @@ from pathlib import Path
 from lt2theory.models import LoopedModel
 from lt2theory.runs import Progress, RunFolder, read_json, write_json
 from lt2theory.runs.environment import capture, record
-from lt2theory.runs.store import CONFIG, SUMMARY
+from lt2theory.runs.layout import CONFIG, SUMMARY
 from lt2theory.training.checkpoint import load_weights
 from lt2theory.training.conclusion import conclude
 from lt2theory.training.config import CurriculumConfig, resolve

@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -32,70 +31,9 @@ def test_the_same_configuration_continues(tmp_path: Path, writing: Any, config: 
         assert run.metrics() == [RECORD]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"config": {"width": 9}}, "holds a curriculum run of another configuration"),
-        ({"kind": "text"}, "holds a run of kind 'curriculum', not 'text'"),
-    ],
-)
-def test_another_run_is_refused(writing: Any, changes: dict[str, Any], message: str) -> None:
-    with writing():
-        pass
-    with pytest.raises(ValueError, match=message), writing(**changes):
-        pytest.fail("opened another run's folder")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"identity": 3}, "identity lacks label, seed or task"),
-        ({"identity": {"label": "a", "seed": 1}}, "identity lacks label, seed or task"),
-        ({"config": [1]}, "config is no object"),
-    ],
-)
-def test_a_damaged_header_is_named(run: RunFolder, changes: dict[str, Any], message: str) -> None:
-    header = json.loads((run.path / "config.json").read_text()) | changes
-    (run.path / "config.json").write_text(json.dumps(header))
-    with pytest.raises(ValueError, match=rf"config\.json is damaged: {message}"):
-        RunFolder.open(run.path)
-
-
-def test_overwrite_starts_afresh_and_spares_what_is_not_the_runs(writing: Any) -> None:
-    with writing() as run:
-        run.append_metrics(RECORD)
-        run.append_timing({"seconds": 1})
-        run.save_checkpoint(1, {"a": b"x"})
-        run.write_summary({})
-        (run.path / "report.html").write_text("kept")
-    with writing(config={"width": 9}, overwrite=True) as run:
-        assert run.status == "unfinished"
-        assert run.config == {"width": 9}
-        assert (run.metrics(), run.timing(), run.checkpoints()) == ([], [], [])
-        assert (run.path / "report.html").read_text() == "kept"
-
-
 def test_a_locked_run_is_refused_even_to_overwrite(writing: Any, run: RunFolder) -> None:
     with pytest.raises(ValueError, match="being written by process"), writing(overwrite=True):
         pytest.fail("two writers")
-
-
-def test_foreign_folders_are_not_touched(tmp_path: Path, writing: Any) -> None:
-    (tmp_path / "thesis.tex").write_text("precious")
-    for overwrite in (False, True):
-        with (
-            pytest.raises(ValueError, match=r"not empty and not a run \(it holds thesis\.tex\)"),
-            writing(tmp_path, overwrite=overwrite),
-        ):
-            pytest.fail("wrote into a foreign folder")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path, writing: Any) -> None:
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(ValueError, match="a file is in its place"), writing(path):
-            pytest.fail("made a folder of a file")
 
 
 def test_reading_what_is_no_run_names_it(tmp_path: Path) -> None:
@@ -106,14 +44,6 @@ def test_reading_what_is_no_run_names_it(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"kind": "x"}')
     with pytest.raises(ValueError, match="lacks hash, identity, config"):
         RunFolder.open(tmp_path)
-
-
-def test_an_edited_configuration_is_noticed(run: RunFolder) -> None:
-    header = json.loads((run.path / "config.json").read_text())
-    header["config"]["width"] = 16
-    (run.path / "config.json").write_text(json.dumps(header))
-    with pytest.raises(ValueError, match=r"config\.json was edited"):
-        RunFolder.open(run.path)
 
 
 def test_an_unfinished_run_has_no_summary(run: RunFolder) -> None:
@@ -146,17 +76,6 @@ def test_the_last_two_checkpoints_are_kept(run: RunFolder) -> None:
     assert newest.name == "000003-step-90"
     assert before.name == "000002-step-5"
     assert (newest / "state").read_bytes() == b"90"
-
-
-def test_a_half_written_checkpoint_is_not_seen_and_is_swept(run: RunFolder, writing: Any) -> None:
-    run.save_checkpoint(1, {"a": b"1"})
-    half = run.path / "checkpoints" / "000002-step-2.tmp"
-    half.mkdir()
-    (half / "a").write_bytes(b"")
-    assert [entry.name for entry in run.checkpoints()] == ["000001-step-1"]
-    (run.path / "lock").unlink()
-    with writing():
-        assert not half.exists()
 
 
 def test_a_full_disk_keeps_the_earlier_checkpoint(

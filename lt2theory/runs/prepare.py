@@ -1,0 +1,108 @@
+"""A run's folder before it is written: made, swept of what a killed writer left, and taken over."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from lt2theory.runs.atomic import (
+    TEMPORARY_SUFFIX,
+    full_disk_named,
+    sync_directory,
+    write_json,
+)
+from lt2theory.runs.layout import CHECKPOINTS, CONFIG, SUMMARY, read_header, run_status
+from lt2theory.runs.lock import LOCK_NAME
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder of a run if it is missing.
+
+    Args:
+        path: The run's folder.
+
+    Raises:
+        ValueError: A file is in its place, or it cannot be written.
+        DiskFullError: The disk is full.
+    """
+    try:
+        with full_disk_named(path):
+            path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ValueError(f"{path} cannot be a run's folder: a file is in its place") from error
+    except PermissionError as error:
+        raise ValueError(f"{path} cannot be created: {error.strerror}") from error
+    if not os.access(path, os.W_OK):
+        raise ValueError(f"{path} cannot be written: no permission")
+
+
+def sweep(path: Path) -> None:
+    """Remove what a killed writer left half-written (the lock is ours: nobody else writes).
+
+    Args:
+        path: The run's folder.
+    """
+    for folder in (path, path / CHECKPOINTS):
+        for entry in folder.glob(f"*{TEMPORARY_SUFFIX}"):
+            if entry.is_dir():
+                remove_tree(entry)
+            else:
+                entry.unlink()
+
+
+def take_over(path: Path, header: dict[str, Any], *, overwrite: bool) -> None:
+    """Make a locked folder the run of a header: a new one, the same continued, or one overwritten.
+
+    Args:
+        path: The run's folder.
+        header: `kind`, `hash`, `identity` and `config`.
+        overwrite: Drop what the folder's run has written and start afresh.
+
+    Raises:
+        ValueError: The folder holds something else, or a run of another configuration (without
+            `overwrite`).
+    """
+    if run_status(path) == "absent":
+        others = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK_NAME)
+        if others:
+            raise ValueError(f"{path} is not empty and not a run (it holds {others[0]})")
+        write_json(path / CONFIG, header)
+    elif overwrite:
+        _clear(path)
+        write_json(path / CONFIG, header)
+    else:
+        found = read_header(path)
+        if found["kind"] != header["kind"]:
+            raise ValueError(
+                f"{path} holds a run of kind {found['kind']!r}, not {header['kind']!r}; "
+                "choose another folder or overwrite"
+            )
+        if found["hash"] != header["hash"]:
+            raise ValueError(
+                f"{path} holds a {found['kind']} run of another configuration "
+                f"({found['hash']}, not {header['hash']}); choose another folder or overwrite"
+            )
+
+
+def _clear(path: Path) -> None:
+    """Remove a run's files, config.json excepted: a kill in between leaves a run, not rubble."""
+    (path / SUMMARY).unlink(missing_ok=True)
+    if (path / CHECKPOINTS).exists():
+        remove_tree(path / CHECKPOINTS)
+    for entry in path.iterdir():
+        if entry.suffix in {".json", ".jsonl"} and entry.name != CONFIG:
+            entry.unlink()
+    sync_directory(path)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder; a kill in between leaves a temporary name, which nothing reads.
+
+    Args:
+        folder: The folder.
+    """
+    if folder.suffix != TEMPORARY_SUFFIX:
+        doomed = folder.with_name(folder.name + TEMPORARY_SUFFIX)
+        folder.rename(doomed)
+        folder = doomed
+    shutil.rmtree(folder)
