@@ -16,9 +16,10 @@ from lt2theory.models.config import LoopedConfig
 from lt2theory.models.fused_block import KERNEL_DTYPES, FusedBlock, why_not_fused
 from lt2theory.models.loop_state import LoopState
 from lt2theory.models.looped import LoopedModel
-from lt2theory.models.static_cache import new_buffers, why_no_buffers
-from lt2theory.ops.factors import AttentionInputs
+from lt2theory.models.static_cache import BY_POSITION, StaticSlot, new_buffers
+from lt2theory.ops.factors import AttentionInputs, BlockSparseInputs, IndexedInputs
 from lt2theory.ops.fused.decode_attention import attend_to_buffer
+from lt2theory.ops.fused.sparse_step import block_step, indexed_step
 from lt2theory.ops.workload import is_interpreting
 
 
@@ -29,7 +30,7 @@ class BufferedState(LoopState):
         config: Config of the model.
         stream: Where the one token of every row stands.
         slots: Working slots; those of attention layers hold the buffers themselves.
-        rings: Places whose buffer is a ring.
+        buffers: The buffers.
         length: Tokens so far, without this one: int64 `[1]`.
         first: First real position of every row `[b]`.
     """
@@ -39,33 +40,41 @@ class BufferedState(LoopState):
         config: LoopedConfig,
         stream: Stream,
         slots: dict[tuple[int, int], Slot],
-        rings: frozenset[tuple[int, int]],
+        buffers: dict[tuple[int, int], StaticSlot],
         length: Tensor,
         first: Tensor,
     ) -> None:
         super().__init__(config, stream, slots)
-        self._rings = rings
+        self._buffers = buffers
         self._length = length
         self._first = first
 
     def _attend(
         self, layer: int, loop: int, inputs: AttentionInputs, slot: Slot
     ) -> Float[Tensor, "b t h v"]:
-        keys, values = slot.keys, slot.values
-        assert keys is not None
-        assert values is not None
-        place = self._length % keys.shape[1]
-        keys.index_copy_(1, place, inputs.k.to(keys.dtype))
-        values.index_copy_(1, place, inputs.v.to(values.dtype))
-        o = attend_to_buffer(
-            inputs.q[:, 0],
-            keys,
-            values,
-            length=self._length + 1,
-            first=self._first,
-            ring=(layer, loop) in self._rings,
-            scale=inputs.scale,
-        )
+        held = slot.tensors()
+        new = {"keys": inputs.k, "values": inputs.v}
+        if isinstance(inputs, IndexedInputs):
+            new["index_keys"] = inputs.index_k
+        for name, token in new.items():
+            buffer = held[name]
+            buffer.index_copy_(1, self._length % buffer.shape[1], token.to(buffer.dtype))
+        buffered = self._buffers[layer, loop]
+        length, first = self._length + 1, self._first
+        if isinstance(inputs, IndexedInputs):
+            o = indexed_step(inputs, held, length=length, first=first)
+        elif isinstance(inputs, BlockSparseInputs):
+            o = block_step(inputs, held | buffered.pooled, length=length, first=first)
+        else:
+            o = attend_to_buffer(
+                inputs.q[:, 0],
+                held["keys"],
+                held["values"],
+                length=length,
+                first=first,
+                ring=buffered.ring,
+                scale=inputs.scale,
+            )
         return o[:, None]
 
 
@@ -111,12 +120,12 @@ class Decoder:
         self.model = model
         self.capacity = capacity
         self.length = cache.length
-        self._buffers = new_buffers(model.config, cache, capacity)
-        self._fused = self._fuse() if fused else {}
         batch, device = cache.batch_size, cache.device
         self._count = torch.tensor([cache.length], device=device)
         reached = self._count.expand(batch) if cache.next_position is None else cache.next_position
         self._first = (self._count - reached).clone()
+        self._buffers = new_buffers(model.config, cache, capacity, self._first)
+        self._fused = self._fuse() if fused else {}
         self._tokens = torch.zeros(batch, dtype=torch.int64, device=device)
         self._logits: Tensor | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -184,17 +193,16 @@ class Decoder:
         self._graph.replay()
 
     def _changed(self) -> list[Tensor]:
-        """What a step does not just write to again: all but the keys and values."""
+        """What a step does not just write again: all but what has a place in the text."""
         held = [buffer.slot.tensors() for buffer in self._buffers.values()]
-        kept = [x for some in held for name, x in some.items() if name not in {"keys", "values"}]
+        kept = [x for some in held for name, x in some.items() if name not in BY_POSITION]
         return [self._count, *kept]
 
     def _run(self) -> Tensor:
         model, config = self.model, self.model.config
         stream = Stream((self._count - self._first)[:, None])
         slots = {place: Slot(**buffer.slot.tensors()) for place, buffer in self._buffers.items()}
-        rings = frozenset(place for place, buffer in self._buffers.items() if buffer.ring)
-        state = BufferedState(config, stream, slots, rings, self._count, self._first)
+        state = BufferedState(config, stream, slots, self._buffers, self._count, self._first)
         h = model.embed(self._tokens[:, None], stream)
         for loop in range(config.num_loops):
             start = h
@@ -225,8 +233,6 @@ def _check(config: LoopedConfig, cache: LoopCache, capacity: int) -> None:
         raise ValueError("cache: it is empty; feed the prompt with LoopedModel.forward first")
     if capacity <= cache.length:
         raise ValueError(f"capacity: got {capacity}, allowed are more than {cache.length} (cached)")
-    if (reason := why_no_buffers(config)) is not None:
-        raise ValueError(f"model: {reason}; use LoopedModel.forward with a cache")
     if config.max_length is not None and capacity > config.max_length:
         raise ValueError(
             f"capacity: got {capacity}, allowed are at most {config.max_length} (max_length)"

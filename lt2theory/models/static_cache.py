@@ -1,6 +1,6 @@
 """Buffers of fixed size for decoding: what a cache holds, at addresses that never change."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -9,6 +9,10 @@ from lt2theory.mixers import MIXERS, LinearMixer, Slot, WindowAttention
 from lt2theory.mixers.base import AttentionMixer
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
+from lt2theory.ops.fused.sparse_step import pooled_blocks
+
+BY_POSITION = frozenset({"keys", "values", "index_keys"})
+"""What grows with the text; a step writes it where its place is, not at the end of all."""
 
 
 @dataclass
@@ -19,10 +23,12 @@ class StaticSlot:
         slot: The buffers under the names of `Slot`; keys and values have the capacity's length.
         ring: Whether place n of the keys holds the newest position with the remainder n (a
             window), rather than position n.
+        pooled: Means of the blocks of NSA's keys and values, by name.
     """
 
     slot: Slot
     ring: bool = False
+    pooled: dict[str, Tensor] = field(default_factory=dict)
 
     def load(self, held: Slot, length: int) -> None:
         """Copy what a cache holds.
@@ -33,7 +39,7 @@ class StaticSlot:
         """
         for name, buffer in self.slot.tensors().items():
             source = getattr(held, name)
-            if name not in {"keys", "values"}:
+            if name not in BY_POSITION:
                 buffer.copy_(source)
                 continue
             count, capacity = source.shape[1], buffer.shape[1]
@@ -53,7 +59,7 @@ class StaticSlot:
             worked: The working slot.
         """
         for name, buffer in self.slot.tensors().items():
-            if name not in {"keys", "values"}:
+            if name not in BY_POSITION:
                 buffer.copy_(getattr(worked, name))
 
 
@@ -68,27 +74,15 @@ def capacity_of(config: LoopedConfig, layer: int, capacity: int) -> int:
     Returns:
         The window for a window layer, if that is less, and the capacity for others.
     """
-    window = config.mixer_options(config.layers[layer]).window
-    return capacity if window is None else min(window, capacity)
-
-
-def why_no_buffers(config: LoopedConfig) -> str | None:
-    """Why a model cannot decode from fixed buffers.
-
-    Args:
-        config: Its config.
-
-    Returns:
-        The reason, or None where it can.
-    """
-    for layer in config.layers:
-        if layer.mixer in {"nsa", "dsa"}:
-            return f"{layer.mixer} layers have no cache of fixed capacity yet"
-    return None
+    spec = config.layers[layer]
+    window = config.mixer_options(spec).window
+    if window is None or not issubclass(MIXERS[spec.mixer], WindowAttention):
+        return capacity
+    return min(window, capacity)
 
 
 def new_buffers(
-    config: LoopedConfig, cache: LoopCache, capacity: int
+    config: LoopedConfig, cache: LoopCache, capacity: int, first: Tensor
 ) -> dict[tuple[int, int], StaticSlot]:
     """Buffers for every (layer, loop), with what a cache holds.
 
@@ -97,6 +91,7 @@ def new_buffers(
         cache: A cache of the model that has read at least one token: the buffers get its shapes
             and what it holds.
         capacity: Tokens that the stream may have.
+        first: First real position of every row `[b]`.
 
     Returns:
         The buffers.
@@ -109,10 +104,15 @@ def new_buffers(
         made = {name: _buffer(name, source, long) for name, source in held.tensors().items()}
         buffers[place] = StaticSlot(Slot(**made), ring=issubclass(mixer, WindowAttention))
         buffers[place].load(held, cache.length)
+        if config.layers[place[0]].mixer == "nsa":
+            buffers[place].pooled = {
+                f"pooled_{name}": pooled_blocks(made[name], first, config.block_size)
+                for name in ("keys", "values")
+            }
     return buffers
 
 
 def _buffer(name: str, like: Tensor, capacity: int) -> Tensor:
-    if name in {"keys", "values"}:
+    if name in BY_POSITION:
         return like.new_zeros(like.shape[0], capacity, *like.shape[2:])
     return torch.zeros_like(like)

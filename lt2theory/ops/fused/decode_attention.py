@@ -17,6 +17,7 @@ def attend_to_buffer(
     *,
     length: Tensor,
     first: Tensor,
+    lists: Tensor | None = None,
     ring: bool = False,
     scale: float | None = None,
 ) -> Tensor:
@@ -27,7 +28,9 @@ def attend_to_buffer(
         keys: `[b capacity g k]`, its own among them.
         values: `[b capacity g v]`.
         length: Tokens so far, itself included: an int64 tensor `[1]`.
-        first: First real position of every row `[b]`, int64.
+        first: First position that every row sees `[b]`, int64.
+        lists: The places that are read `[b gl n]`, int32, negative where a list is shorter; one
+            list a key head, or one for all (gl = 1). None reads all that is in use.
         ring: Place n holds the newest position that leaves the remainder n by the capacity.
         scale: Factor on the scores, or None for `k ** -0.5`.
 
@@ -37,9 +40,9 @@ def attend_to_buffer(
     if q.dtype in _KERNEL_DTYPES and (q.is_cuda or is_interpreting()):
         from lt2theory.ops.fused.triton_decode_attention import decode_attention
 
-        return decode_attention(q, keys, values, length, first, ring=ring, scale=scale)
+        return decode_attention(q, keys, values, length, first, lists=lists, ring=ring, scale=scale)
     return reference_buffer_attention(
-        q, keys, values, length=length, first=first, ring=ring, scale=scale
+        q, keys, values, length=length, first=first, lists=lists, ring=ring, scale=scale
     )
 
 
@@ -50,6 +53,7 @@ def reference_buffer_attention(
     *,
     length: Tensor,
     first: Tensor,
+    lists: Tensor | None = None,
     ring: bool = False,
     scale: float | None = None,
 ) -> Tensor:
@@ -61,20 +65,28 @@ def reference_buffer_attention(
         values: As for `attend_to_buffer`.
         length: As for `attend_to_buffer`.
         first: As for `attend_to_buffer`.
+        lists: As for `attend_to_buffer`.
         ring: As for `attend_to_buffer`.
         scale: As for `attend_to_buffer`.
 
     Returns:
         `[b h v]` in the dtype of q.
     """
-    dtype, heads, capacity = state_dtype(q.dtype), q.shape[1], keys.shape[1]
+    dtype, heads, groups, capacity = state_dtype(q.dtype), q.shape[1], keys.shape[2], keys.shape[1]
     place = torch.arange(capacity, device=q.device)
-    position = length - 1 - (length - 1 - place) % capacity if ring else place
-    real = (position >= first[:, None]) & (position >= 0) & (position < length)
-    k, v = (repeat_key_heads(x.to(dtype), heads) for x in (keys, values))
+    if lists is not None:
+        inside = torch.where(lists < 0, capacity, lists).long()
+        real = torch.zeros(*lists.shape[:2], capacity + 1, dtype=torch.bool, device=q.device)
+        real = real.scatter(-1, inside, value=True)[..., :-1].expand(-1, groups, -1)
+    else:
+        position = length - 1 - (length - 1 - place) % capacity if ring else place
+        seen = (position >= first[:, None]) & (position >= 0) & (position < length)
+        real = seen[:, None].expand(-1, groups, -1)
     # What was never written may be anything, also NaN, which no weight of zero would remove.
-    v = v.masked_fill(~real[:, :, None, None], 0.0)
+    unread = ~real.transpose(1, 2).unsqueeze(-1)
+    k, v = (repeat_key_heads(x.to(dtype).masked_fill(unread, 0.0), heads) for x in (keys, values))
     scores = torch.einsum("bhk,bmhk->bhm", q.to(dtype), k)
     scores = scores * (q.shape[-1] ** -0.5 if scale is None else scale)
-    weights = scores.masked_fill(~real[:, None], -torch.inf).softmax(-1)
+    real = real.repeat_interleave(heads // groups, 1)
+    weights = scores.masked_fill(~real, torch.finfo(dtype).min).softmax(-1) * real
     return torch.einsum("bhm,bmhv->bhv", weights, v).to(q.dtype)

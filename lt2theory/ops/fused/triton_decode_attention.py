@@ -18,8 +18,9 @@ _KEYS_AT_A_TIME = 64
 @triton.jit
 @no_type_check
 def _split_kernel(
-    Q, K, V, LENGTH, FIRST, ACC, TOP, TOTAL, scale, capacity,
-    G: tl.constexpr, R: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
+    Q, K, V, LENGTH, FIRST, LISTS, ACC, TOP, TOTAL, scale, capacity,
+    N: tl.constexpr, GL: tl.constexpr, G: tl.constexpr, R: tl.constexpr,
+    DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BR: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
     SPLITS: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
@@ -30,8 +31,13 @@ def _split_kernel(
     g = group % G
     length = tl.load(LENGTH)
     first = tl.load(FIRST + b)
-    used = tl.minimum(length, capacity)
-    share = tl.cdiv(tl.cdiv(used, SPLITS), BN) * BN
+    begin = tl.zeros([], tl.int64)
+    end = tl.minimum(length, capacity)
+    if N > 0:
+        end = begin + N
+    elif not RING:
+        begin = first // BN * BN  # nothing before it is seen
+    share = tl.cdiv(tl.cdiv(end - begin, SPLITS), BN) * BN
     r = tl.arange(0, BR)
     c = tl.arange(0, BK)
     w = tl.arange(0, BV)
@@ -40,13 +46,18 @@ def _split_kernel(
     top = tl.full([BR], float("-inf"), tl.float32)
     total = tl.zeros([BR], tl.float32)
     acc = tl.zeros([BR, BV], tl.float32)
-    start = split * share
-    stop = tl.minimum(start + share, used)
+    start = begin + split * share
+    stop = tl.minimum(start + share, end)
     while start < stop:
         n = start + tl.arange(0, BN)
-        # In a ring, place n holds the newest position that leaves the remainder n.
-        position = length - 1 - (length - 1 - n) % capacity if RING else n
-        real = (n < stop) & (position >= first)
+        if N > 0:
+            listed = LISTS + (b * GL + g % GL) * N
+            n = tl.load(listed + n, mask=n < stop, other=-1).to(tl.int64)
+            real = n >= 0
+        else:
+            # In a ring, place n holds the newest position that leaves the remainder n.
+            position = length - 1 - (length - 1 - n) % capacity if RING else n
+            real = (n < stop) & (position >= first)
         at = (b * capacity + n) * G + g
         k_mask = real[:, None] & (c < DK)[None, :]
         k = tl.load(K + at[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
@@ -99,6 +110,7 @@ def decode_attention(
     length: Tensor,
     first: Tensor,
     *,
+    lists: Tensor | None = None,
     ring: bool = False,
     scale: float | None = None,
     splits: int | None = None,
@@ -110,7 +122,9 @@ def decode_attention(
         keys: `[b capacity g k]`, its own among them.
         values: `[b capacity g v]`.
         length: Tokens so far, itself included: an int64 tensor `[1]` on the device.
-        first: First real position of every row `[b]`, int64: those before it are padding.
+        first: First position that every row sees `[b]`, int64.
+        lists: The places that are read `[b gl n]`, int32, negative where a list is shorter; one
+            list a key head, or one for all (gl = 1). None reads all that is in use.
         ring: Place n holds the newest position that leaves the remainder n by the capacity: a
             window of that many tokens. Otherwise place n holds position n.
         scale: Factor on the scores, or None for `k ** -0.5`.
@@ -121,16 +135,19 @@ def decode_attention(
     """
     batch, heads, width = q.shape
     capacity, groups, wide = keys.shape[1], keys.shape[2], values.shape[-1]
+    most = capacity if lists is None else lists.shape[-1]
     if splits is None:
-        splits = max(1, min(64, 264 // max(1, batch * groups), triton.cdiv(capacity, 128)))
+        splits = max(1, min(64, 264 // max(1, batch * groups), triton.cdiv(most, 128)))
     of_one = heads // groups
     out = q.new_empty(batch, heads, wide)
     acc = q.new_empty(batch * groups * splits * of_one, wide, dtype=torch.float32)
     top, total = (q.new_empty(len(acc), dtype=torch.float32) for _ in range(2))
     tile = max(16, triton.next_power_of_2(wide))
     _split_kernel[(batch * groups, splits)](
-        q.contiguous(), keys, values, length, first, acc, top, total,
+        q.contiguous(), keys, values, length, first,
+        length if lists is None else lists.contiguous(), acc, top, total,
         width**-0.5 if scale is None else scale, capacity,
+        N=0 if lists is None else lists.shape[-1], GL=1 if lists is None else lists.shape[1],
         G=groups, R=of_one, DK=width, DV=wide, RING=ring,
         BR=max(16, triton.next_power_of_2(of_one)), BN=_KEYS_AT_A_TIME,
         BK=max(16, triton.next_power_of_2(width)), BV=tile, SPLITS=splits,

@@ -62,3 +62,34 @@ def test_a_ring_is_a_window(device: str, length: int) -> None:
     seen = (positions >= first[:, None]) & (positions >= length - window)
     wanted = plain(q, k, v, seen)
     assert (found - wanted).norm() <= 2e-6 * wanted.norm()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("groups", "of_heads"), [(2, 2), (2, 1), (1, 1)])
+@pytest.mark.parametrize("splits", [1, 2])
+def test_lists(device: str, groups: int, of_heads: int, splits: int) -> None:
+    from lt2theory.ops.fused.decode_attention import reference_buffer_attention
+    from lt2theory.ops.fused.triton_decode_attention import decode_attention
+
+    rng = torch.Generator().manual_seed(groups + of_heads)
+    q = torch.randn(2, 4, 8, generator=rng).to(device)
+    k = torch.randn(2, 90, groups, 8, generator=rng).to(device)
+    v = torch.randn(2, 90, groups, 6, generator=rng).to(device)
+    lists = torch.stack([torch.randperm(90, generator=rng)[:70] for _ in range(2 * of_heads)])
+    lists = lists.view(2, of_heads, 70).int().to(device)
+    lists[0, 0, 3:9] = -1
+    lists[1] = -1
+    where = {
+        "length": torch.tensor([90], device=device),
+        "first": torch.zeros(2, device=device).long(),
+    }
+    found = decode_attention(q, k, v, **where, lists=lists, splits=splits)
+    wanted = reference_buffer_attention(q.double(), k.double(), v.double(), **where, lists=lists)
+    assert (found - wanted).norm() <= 2e-6 * wanted.norm()
+    assert not found[1].any(), "an empty list reads nothing"
+    kept = lists[0, 0][lists[0, 0] >= 0].long()
+    seen = torch.zeros(1, 90, dtype=torch.bool, device=device)
+    seen[:, kept] = True
+    one = plain(q[:1], k[:1], v[:1], seen)
+    heads = 4 // groups if of_heads > 1 else 4
+    assert (found[:1, :heads] - one[:, :heads]).norm() <= 2e-6 * one[:, :heads].norm()
