@@ -2,21 +2,21 @@
 
 import itertools
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from lt2theory.bench.token_loops import tight_loop, token_loop
+from lt2theory.bench.turns import both_ways, take_turns
 from lt2theory.ops import AttentionProblem, Factors
 from lt2theory.ops.attention_chunked import chunked_attention
 from lt2theory.ops.attention_reference import reference_attention
 from lt2theory.ops.chunked.recurrence import chunked_recurrence
+from lt2theory.training import torch_threads
 
 # The gain over `token_loop` that is promised at the size of `PAPER_SIZE`, by kind of decay.
 TARGETS = {"none": 8.0, "scalar": 8.0, "vector": 3.0}
@@ -50,65 +50,6 @@ CURRICULUM_SIZE = Size(64, 32, 8, 8)
 Runner = Callable[[Factors], Tensor]
 
 
-def token_loop(factors: Factors) -> Float[Tensor, "b t h v"]:
-    """The recurrence as public naive versions write it: einsum, and outputs written in place.
-
-    As fast as FLA's naive recurrences, which are the baseline that the targets are stated for.
-
-    Args:
-        factors: Decay-first factors whose write strength is beta or 1.
-
-    Returns:
-        The outputs.
-    """
-    q = factors.q * factors.q.shape[-1] ** -0.5
-    alphas = None if factors.log_decay is None else factors.log_decay.exp()
-    state = q.new_zeros(*q.shape[:1], *q.shape[2:], factors.v.shape[-1])
-    output = torch.zeros_like(factors.v[:, :, 0])
-    for t, f in itertools.product(range(q.shape[1]), range(factors.num_factors)):
-        key, value = factors.k[:, t, f], factors.v[:, t, f]
-        if alphas is not None:
-            alpha = alphas[:, t, f]
-            state = state * alpha.view(*alpha.shape[:2], -1, 1)
-        if factors.beta is not None:
-            read = (key[..., None] * state).sum(-2)
-            key, value = factors.beta[:, t, f, :, None] * key, value - read
-        state = state + torch.einsum("bhk,bhv->bhkv", key, value)
-        if f == factors.num_factors - 1:
-            output[:, t] = torch.einsum("bhk,bhkv->bhv", q[:, t], state)
-    return output
-
-
-def tight_loop(factors: Factors) -> Float[Tensor, "b t h v"]:
-    """The same without indexing, einsum or writing in place: a harder baseline.
-
-    Args:
-        factors: Decay-first factors whose write strength is beta or 1.
-
-    Returns:
-        The outputs.
-    """
-    steps = factors.num_factors
-    queries = (factors.q * factors.q.shape[-1] ** -0.5).unsqueeze(-1).unbind(1)
-    keys = factors.k.unsqueeze(-1).flatten(1, 2).unbind(1)
-    values = factors.v.flatten(1, 2).unbind(1)
-    alphas: Sequence[Tensor] = ()
-    if factors.log_decay is not None:
-        alpha = factors.log_decay.exp().flatten(1, 2)
-        alphas = alpha.view(*alpha.shape[:3], -1, 1).unbind(1)
-    betas = () if factors.beta is None else factors.beta.unsqueeze(-1).flatten(1, 2).unbind(1)
-    state = torch.zeros_like(keys[0] * values[0].unsqueeze(-2))
-    outputs = []
-    for i, (key, value) in enumerate(zip(keys, values, strict=True)):
-        if alphas:
-            state = state * alphas[i]
-        written = (value - (key * state).sum(-2)) * betas[i] if betas else value
-        state = state + key * written.unsqueeze(-2)
-        if i % steps == steps - 1:
-            outputs.append((queries[i // steps] * state).sum(-2))
-    return torch.stack(outputs, 1)
-
-
 def _chunked(factors: Factors) -> Tensor:
     return chunked_recurrence(factors)[0]
 
@@ -140,7 +81,7 @@ def bench_ops(
     """
     rows = []
     kinds = itertools.product(sizes, ("none", "scalar", "vector"), (False, True))
-    with _torch_threads(threads):
+    with torch_threads(threads):
         for size, decay, erases in kinds:
             methods: dict[str, Runner] = {
                 "token_loop": token_loop,
@@ -192,7 +133,7 @@ def chunk_sizes(
     """
     rows = []
     kinds = itertools.product(sizes, ("none", "scalar", "vector"), (False, True))
-    with _torch_threads(threads):
+    with torch_threads(threads):
         for size, decay, erases in kinds:
             methods: dict[str, Runner] = {
                 str(chunk): lambda factors, chunk=chunk: (  # type: ignore[misc]
@@ -221,17 +162,17 @@ def bench_attention(*, repeats: int = 7, threads: int = 2) -> pd.DataFrame:
     """
     rows = []
     settings = ((4, 512, 4, 32, None), (4, 512, 4, 32, 64), (2, 2048, 4, 64, 256))
-    with _torch_threads(threads):
+    with torch_threads(threads):
         for batch, length, heads, width, window in settings:
             generator = torch.Generator().manual_seed(0)
             shape = (batch, length, heads, width)
             q, k, v = (torch.randn(shape, generator=generator).requires_grad_() for _ in range(3))
             problem = AttentionProblem(q, k, v, window, width**-0.5, None, None)
             runs = {
-                "reference": _both_ways(lambda: reference_attention(problem), [q, k, v]),  # noqa: B023
-                "chunked": _both_ways(lambda: chunked_attention(problem), [q, k, v]),  # noqa: B023
+                "reference": both_ways(lambda: reference_attention(problem), [q, k, v]),  # noqa: B023
+                "chunked": both_ways(lambda: chunked_attention(problem), [q, k, v]),  # noqa: B023
             }
-            timed = _take_turns(runs, repeats)
+            timed = take_turns(runs, repeats)
             for method, (fastest, _) in timed.items():
                 sizes = dict(zip(("batch", "length", "heads", "width"), shape, strict=True))
                 gain = timed["reference"][0] / fastest
@@ -281,37 +222,7 @@ def _compare(
     """Fastest and median milliseconds of every method, forward and backward."""
     inputs = _inputs(factors)
     runs = {
-        name: _both_ways(lambda method=method: method(factors), inputs)  # type: ignore[misc]
+        name: both_ways(lambda method=method: method(factors), inputs)  # type: ignore[misc]
         for name, method in methods.items()
     }
-    return _take_turns(runs, repeats)
-
-
-def _both_ways(forward: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], object]:
-    """A run of `forward` and of its backward pass from one fixed gradient."""
-    gradient = torch.ones_like(forward())
-    return lambda: torch.autograd.grad(forward(), inputs, gradient)
-
-
-def _take_turns(
-    runs: dict[str, Callable[[], object]], repeats: int
-) -> dict[str, tuple[float, float]]:
-    """Fastest and median milliseconds, the runs taking turns after one turn to warm up."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _, (name, run) in itertools.product(range(repeats + 1), runs.items()):
-        begin = time.perf_counter()
-        run()
-        times[name].append(1e3 * (time.perf_counter() - begin))
-    kept = {name: sorted(values[1:]) for name, values in times.items()}
-    return {name: (values[0], values[len(values) // 2]) for name, values in kept.items()}
-
-
-@contextmanager
-def _torch_threads(threads: int) -> Iterator[None]:
-    """Torch with so many threads, and with the former number afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return take_turns(runs, repeats)

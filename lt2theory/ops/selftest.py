@@ -9,14 +9,8 @@ A pass is strong evidence and no proof: other lengths run the same compiled code
 process may autotune to another configuration where Triton's cache was cleared.
 """
 
-import hashlib
-import os
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,9 +18,8 @@ from torch import Tensor
 from lt2theory.ops.agreement import measure_agreement
 from lt2theory.ops.autocast import own_precision
 from lt2theory.ops.factors import Factors
-from lt2theory.ops.known_faults import installed_version
 from lt2theory.ops.reference import reference_recurrence
-from lt2theory.ops.workload import RecurrenceWorkload
+from lt2theory.ops.selftest_verdicts import ShapeClass, Verdict, read_verdict, write_verdict
 
 Runner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
 
@@ -36,91 +29,6 @@ TOLERANCES = {torch.float32: 5e-3, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 
 _LENGTH = 131  # two full chunks of 64 and a short one of odd length
 _BATCH = 2
-_FORMAT = 1  # raised whenever the test itself changes, so that old verdicts lapse
-
-
-@dataclass(frozen=True)
-class ShapeClass:
-    """What a verdict holds for.
-
-    Attributes:
-        kernel: Name of the kernel.
-        device: Device type and index.
-        device_name: Name of the device's model.
-        dtype: Dtype of the inputs.
-        num_heads: Heads.
-        key_width: Key width of a head.
-        value_width: Value width of a head.
-        decay: `none`, `scalar` or `vector`.
-        erases: Whether there is a beta.
-    """
-
-    kernel: str
-    device: str
-    device_name: str
-    dtype: torch.dtype
-    num_heads: int
-    key_width: int
-    value_width: int
-    decay: str
-    erases: bool
-
-    @classmethod
-    def of(cls, kernel: str, workload: RecurrenceWorkload) -> "ShapeClass":
-        """The class of a workload.
-
-        Args:
-            kernel: Name of the kernel.
-            workload: What is to be computed.
-
-        Returns:
-            Its class.
-        """
-        on_gpu = workload.device == "cuda"
-        index = workload.device_index
-        return cls(
-            kernel=kernel,
-            device=f"cuda:{index}" if on_gpu else workload.device,
-            device_name=torch.cuda.get_device_name(index) if on_gpu else workload.device,
-            dtype=workload.dtype,
-            num_heads=workload.num_heads,
-            key_width=workload.key_width,
-            value_width=workload.value_width,
-            decay=workload.decay,
-            erases=workload.erases,
-        )
-
-    def key(self) -> dict[str, Any]:
-        """What has to be the same for a verdict to hold: JSON values, versions among them."""
-        named = {**asdict(self), "dtype": str(self.dtype), "format": _FORMAT}
-        del named["device"]  # the model counts, not which of several it is
-        versions = {name: installed_version(name) for name in ("torch", "triton", "fla-core")}
-        return {**named, "versions": versions}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The outcome of a self-test.
-
-    Attributes:
-        passed: Whether every tensor was within its tolerance.
-        worst: The tensor with the largest error, or what went wrong.
-        error: Its relative error; None where the kernel did not finish.
-        tolerance: What was allowed.
-    """
-
-    passed: bool
-    worst: str
-    error: float | None
-    tolerance: float
-
-    def __str__(self) -> str:
-        outcome = "passed" if self.passed else "failed"
-        if self.error is None:
-            return f"gradient self-test {outcome}: {self.worst}"
-        size = f"relative error {self.error:.1e} of {self.tolerance:.0e} allowed"
-        return f"gradient self-test {outcome}: {self.worst} has a {size}"
-
 
 _VERDICTS: dict[ShapeClass, Verdict] = {}
 
@@ -136,11 +44,11 @@ def find_verdict(shape: ShapeClass, run: Runner) -> Verdict:
         The verdict.
     """
     if shape not in _VERDICTS:
-        verdict = _read(shape)
+        verdict = read_verdict(shape)
         if verdict is None:
             verdict = run_self_test(shape, run)
             if verdict.error is not None:  # what did not finish may be a matter of the moment
-                _write(shape, verdict)
+                write_verdict(shape, verdict)
         _VERDICTS[shape] = verdict
     return _VERDICTS[shape]
 
@@ -175,23 +83,6 @@ def run_self_test(shape: ShapeClass, run: Runner) -> Verdict:
     return Verdict(agreement.within(tolerance), worst, error, tolerance)
 
 
-def cache_dir() -> Path:
-    """Where verdicts are kept: `LT2_CACHE_DIR`, or the platform's folder for caches.
-
-    Returns:
-        The folder, which need not exist.
-    """
-    if chosen := os.environ.get("LT2_CACHE_DIR"):
-        return Path(chosen)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "lt2theory"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "lt2theory"
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg else Path.home() / ".cache") / "lt2theory"
-
-
 def _make_problem(shape: ShapeClass, generator: torch.Generator) -> dict[str, Tensor]:
     """Random inputs of the class, drawn on the CPU."""
     steps = (_BATCH, _LENGTH, 1, shape.num_heads)
@@ -222,35 +113,3 @@ def _compute(run: Runner, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     factors = Factors(q, k, v, log_decay=inputs.get("log_decay"), beta=inputs.get("beta"))
     output, state = run(factors, inputs["state"])
     return {"output": output, "state": state}
-
-
-def _path(shape: ShapeClass) -> Path:
-    """The file of a class's verdict."""
-    name = hashlib.sha256(repr(sorted(shape.key().items())).encode()).hexdigest()[:24]
-    return cache_dir() / "selftest" / f"{name}.json"
-
-
-def _read(shape: ShapeClass) -> Verdict | None:
-    """The verdict on disk, or None where there is none that can be trusted."""
-    from lt2theory.runs.atomic import read_json
-
-    try:
-        stored = read_json(_path(shape))
-        verdict = Verdict(**stored["verdict"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    sound = stored.get("class") == shape.key() and isinstance(verdict.passed, bool)
-    sound = sound and isinstance(verdict.worst, str) and isinstance(verdict.error, float)
-    return verdict if sound and isinstance(verdict.tolerance, float) else None
-
-
-def _write(shape: ShapeClass, verdict: Verdict) -> None:
-    """Keep a verdict; a cache that cannot be written is no reason to stop."""
-    from lt2theory.runs.atomic import write_json
-
-    path = _path(shape)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"class": shape.key(), "verdict": asdict(verdict)})
-    except OSError:
-        return

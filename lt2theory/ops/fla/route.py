@@ -9,7 +9,8 @@ import torch
 from lt2theory.ops.fla.kernels import Kernel, candidates
 from lt2theory.ops.fla.steps import run_kernel
 from lt2theory.ops.known_faults import find_faults
-from lt2theory.ops.selftest import ShapeClass, find_verdict
+from lt2theory.ops.selftest import find_verdict
+from lt2theory.ops.selftest_verdicts import ShapeClass
 from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)

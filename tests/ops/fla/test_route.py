@@ -9,7 +9,7 @@ import torch
 from lt2theory.ops import RECURRENCES, Factors, explain_recurrence, linear_recurrence
 from lt2theory.ops import known_faults as faults
 from lt2theory.ops.fla import route as module
-from lt2theory.ops.selftest import Verdict
+from lt2theory.ops.selftest_verdicts import Verdict
 from lt2theory.ops.workload import RecurrenceWorkload
 
 WORKLOAD = RecurrenceWorkload(
