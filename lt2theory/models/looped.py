@@ -1,7 +1,6 @@
 """The looped model: N blocks shared over T loops."""
 
 import uuid
-from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -13,15 +12,16 @@ from lt2theory.mixers.initialise import truncated_normal_
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.models.block import Block
 from lt2theory.models.cache import LoopCache
-from lt2theory.models.checkpointing import recomputed
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.loop_state import LoopState
+from lt2theory.models.looped_blocks import LoopedBlocks
 from lt2theory.models.snapshots import is_cuttable
 from lt2theory.models.streaming import close_stream, document_ids, open_stream, pieces_of_call
 from lt2theory.models.trace import LoopTrace
+from lt2theory.models.validation import check_positions, check_tokens
 
 
-class LoopedModel(nn.Module):
+class LoopedModel(LoopedBlocks):
     """`h^(tau) = F_N..F_1(h^(tau-1)) + rho_tau * h^(tau-1)`, then a norm and the head (LT2).
 
     Args:
@@ -128,7 +128,7 @@ class LoopedModel(nn.Module):
         """
         if cache is not None and losses is not None:
             raise ValueError("losses: computed over whole sequences only; give no cache with them")
-        self._check_tokens(tokens, last_logits)
+        check_tokens(self.config, tokens, last_logits)
         if cache is not None:
             cache.check(tokens, self.config, self._id, self.dtype)
         ids = document_ids(tokens, cache, lengths, documents)
@@ -154,7 +154,7 @@ class LoopedModel(nn.Module):
     ) -> Float[Tensor, "b t d"]:
         """h^(T) of tokens that were checked; the cache is advanced, and losses are put in."""
         stream = open_stream(tokens, ids, cache)
-        self._check_positions(stream, cache)
+        check_positions(self.config, stream, cache)
         slots = None if cache is None else cache.slots
         state = LoopState(self.config, stream, slots, losses=losses is not None)
         h = self._loop(self.embed(tokens, stream), state)[-1]
@@ -185,10 +185,10 @@ class LoopedModel(nn.Module):
         Raises:
             ValueError: As in `forward`.
         """
-        self._check_tokens(tokens, None)
+        check_tokens(self.config, tokens)
         ids = document_ids(tokens, None, lengths, documents)
         stream = open_stream(tokens, ids, None)
-        self._check_positions(stream, None)
+        check_positions(self.config, stream)
         state = LoopState(self.config, stream, record=True)
         residuals: dict[tuple[int, int], Tensor] = {}
         states = self._loop(self.embed(tokens, stream), state, residuals)
@@ -209,9 +209,9 @@ class LoopedModel(nn.Module):
             ValueError: Bad tokens, or more of them than learned positions.
         """
         if stream is None:
-            self._check_tokens(tokens, None)
+            check_tokens(self.config, tokens)
             stream = open_stream(tokens, None, None)
-            self._check_positions(stream, None)
+            check_positions(self.config, stream)
         h: Tensor = self.embedding(tokens)
         if self.config.positions == "learned":
             h = h + self.position_embedding(stream.positions)
@@ -253,88 +253,3 @@ class LoopedModel(nn.Module):
             h = self.norm(h)
         head = self.embedding.weight if self.config.tie_embeddings else self.head.weight
         return F.linear(h, head)
-
-    def _loop(
-        self,
-        h: Tensor,
-        state: LoopState,
-        residuals: dict[tuple[int, int], Tensor] | None = None,
-    ) -> tuple[Tensor, ...]:
-        """h^(0) .. h^(T); the stream after every block is put into `residuals` where given."""
-        grain = self.config.checkpointing
-        if residuals is not None or not state.is_repeatable or not torch.is_grad_enabled():
-            grain = "none"  # what is kept anyway, or never needed again, is not computed twice
-        states = [h]
-        for loop in range(self.config.num_loops):
-            part = partial(self._one_loop, loop, grain == "block", residuals)
-            if grain == "loop":
-                h = recomputed(part, h, state, range(len(self.blocks)))
-            else:
-                h = part(h, state)
-            states.append(h)
-        return tuple(states)
-
-    def _one_loop(
-        self,
-        loop: int,
-        by_block: bool,
-        residuals: dict[tuple[int, int], Tensor] | None,
-        h: Tensor,
-        state: LoopState,
-    ) -> Tensor:
-        """h^(loop) to h^(loop + 1)."""
-        start = h
-        for layer in range(len(self.blocks)):
-            part = partial(self._one_block, layer, loop)
-            h = recomputed(part, h, state, (layer,)) if by_block else part(h, state)
-            if residuals is not None:
-                residuals[layer, loop] = h
-        if self.config.loop_gate:
-            h = h + self.loop_gate[loop] * start
-        if self.config.norm_between_loops:
-            h = self.norm(h)
-        return h
-
-    def _one_block(self, layer: int, loop: int, h: Tensor, state: LoopState) -> Tensor:
-        """The residual stream through one block of one loop."""
-        after: Tensor = self.blocks[layer](h, state.mix_at(layer, loop))
-        return after
-
-    def _check_tokens(self, tokens: Tensor, last_logits: int | None) -> None:
-        if tokens.dim() != 2 or tokens.dtype not in (torch.int64, torch.int32):
-            raise ValueError(
-                f"tokens: got {tokens.dtype} of shape {tuple(tokens.shape)}; "
-                "must be int64 or int32 of shape [batch, length]"
-            )
-        low, high = _extremes(tokens)
-        if low < 0 or high >= self.config.vocab_size:
-            bad = low if low < 0 else high
-            raise ValueError(
-                f"tokens: id {bad} is outside the vocabulary 0..{self.config.vocab_size - 1}"
-            )
-        if last_logits is not None and not 0 <= last_logits <= tokens.shape[1]:
-            raise ValueError(f"last_logits: {last_logits} must lie in 0..{tokens.shape[1]}")
-
-    def _check_positions(self, stream: Stream, cache: LoopCache | None) -> None:
-        limit = self.config.max_length
-        if limit is None or stream.positions.numel() == 0:
-            return
-        if stream.segments is None:
-            furthest = stream.positions.shape[1] + (0 if cache is None else cache.length)
-        else:
-            furthest = int(stream.positions.max()) + 1
-        if furthest > limit:
-            raise ValueError(
-                f"tokens: length {furthest} is beyond the learned positions (max_length = {limit})"
-            )
-
-
-def _extremes(tokens: Tensor) -> tuple[int, int]:
-    """The least and the largest id where looking costs nothing, and (0, 0) elsewhere."""
-    # On a GPU a look would wait for the device; the embedding's own check guards there.
-    if tokens.device.type != "cpu" or not tokens.numel():
-        return 0, 0
-    try:
-        return int(tokens.min()), int(tokens.max())
-    except RuntimeError:  # mapped by torch.func.vmap, or a fake tensor: there are no values
-        return 0, 0

@@ -1,0 +1,73 @@
+"""The loop itself: T times over the same blocks, whole or in parts that are computed again."""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from lt2theory.mixers.norm import RMSNorm
+from lt2theory.models.checkpointing import recomputed
+from lt2theory.models.config import LoopedConfig
+from lt2theory.models.loop_state import LoopState
+
+
+class LoopedBlocks(nn.Module):
+    """N blocks, and what stands between two loops of them; a subclass makes the parts.
+
+    Attributes:
+        config: How many loops, and which of the parts below there are.
+        blocks: The N blocks, shared over the loops.
+        loop_gate: rho_tau `[T d]`, where the config has it.
+        norm: The norm at the end, or at the end of every loop.
+    """
+
+    config: LoopedConfig
+    blocks: nn.ModuleList
+    loop_gate: nn.Parameter
+    norm: RMSNorm
+
+    def _loop(
+        self,
+        h: Tensor,
+        state: LoopState,
+        residuals: dict[tuple[int, int], Tensor] | None = None,
+    ) -> tuple[Tensor, ...]:
+        """h^(0) .. h^(T); the stream after every block is put into `residuals` where given."""
+        grain = self.config.checkpointing
+        if residuals is not None or not state.is_repeatable or not torch.is_grad_enabled():
+            grain = "none"  # what is kept anyway, or never needed again, is not computed twice
+        states = [h]
+        for loop in range(self.config.num_loops):
+            part = partial(self._one_loop, loop, grain == "block", residuals)
+            if grain == "loop":
+                h = recomputed(part, h, state, range(len(self.blocks)))
+            else:
+                h = part(h, state)
+            states.append(h)
+        return tuple(states)
+
+    def _one_loop(
+        self,
+        loop: int,
+        by_block: bool,
+        residuals: dict[tuple[int, int], Tensor] | None,
+        h: Tensor,
+        state: LoopState,
+    ) -> Tensor:
+        """h^(loop) to h^(loop + 1)."""
+        start = h
+        for layer in range(len(self.blocks)):
+            part = partial(self._one_block, layer, loop)
+            h = recomputed(part, h, state, (layer,)) if by_block else part(h, state)
+            if residuals is not None:
+                residuals[layer, loop] = h
+        if self.config.loop_gate:
+            h = h + self.loop_gate[loop] * start
+        if self.config.norm_between_loops:
+            h = self.norm(h)
+        return h
+
+    def _one_block(self, layer: int, loop: int, h: Tensor, state: LoopState) -> Tensor:
+        """The residual stream through one block of one loop."""
+        after: Tensor = self.blocks[layer](h, state.mix_at(layer, loop))
+        return after
