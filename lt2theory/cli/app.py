@@ -48,6 +48,7 @@ COMMANDS = {
     "report": Command("report", "run", "the HTML report of a run folder or of a study"),
     "bench tasks": Command("bench", "tasks", "examples a second of the task generators"),
     "bench ops": Command("bench", "ops", "speed of the recurrences against a token loop"),
+    "bench decode": Command("bench", "decode", "a token-step of 1.3B looped models on a GPU"),
     "bench analysis": Command("bench", "analysis", "speed of the analysers beside dense SVDs"),
 }
 

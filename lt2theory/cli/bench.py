@@ -1,4 +1,4 @@
-"""`lt2 bench tasks|ops|analysis`: speeds on this machine, with their setting."""
+"""`lt2 bench tasks|ops|analysis|decode`: speeds on this machine, with their setting."""
 
 import json
 from pathlib import Path
@@ -43,6 +43,20 @@ class AnalysisOptions(BaseModel):
     threads: int = Field(
         1, ge=1, description="Threads of a tensor operation in the spectra; the models have one."
     )
+
+
+class DecodeOptions(BaseModel):
+    """What is decoded."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    patterns: tuple[str, ...] = Field(
+        ("gdn",), description="Layer patterns: gdn, full, full-gdn, gdn-dsa, nsa, window."
+    )
+    batches: tuple[int, ...] = Field((8,), description="Rows.")
+    contexts: tuple[int, ...] = Field((1024,), description="Tokens already read.")
+    steps: int = Field(30, ge=1, description="Steps that are timed.")
+    eager: bool = Field(True, description="Also time the model's own forward with a cache.")
 
 
 def tasks(argv: list[str]) -> int:
@@ -104,6 +118,45 @@ def analysis(argv: list[str]) -> int:
 
     table = bench_analysis(sample=options.sample, repeats=options.repeats, threads=options.threads)
     _publish(table, copy.json, threads=options.threads)
+    return DONE
+
+
+def decode(argv: list[str]) -> int:
+    """Time a token-step of full-scale models on a GPU.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ValueError: A pattern, a batch or a context is not allowed, or there is no GPU.
+    """
+    description = (
+        "Time one token-step of 1.3B looped models on a GPU: fused, as a graph, and eager, beside "
+        "the bytes that it must move."
+    )
+    options, copy = parse(
+        "lt2 bench decode", argv, description, options=DecodeOptions, copy=JsonCopy
+    )
+    check_file(copy.json, "--json")
+    from lt2theory.bench.decode import PATTERNS, Setting, bench_decode
+
+    for pattern in options.patterns:
+        if pattern not in PATTERNS:
+            allowed = ", ".join(PATTERNS)
+            raise ValueError(f"--patterns: {pattern!r} is not allowed (choose from {allowed})")
+    for name in ("batches", "contexts"):
+        if min(getattr(options, name), default=0) < 1:
+            raise ValueError(f"--{name}: {getattr(options, name)} is not allowed (numbers >= 1)")
+    settings = [
+        Setting(pattern, batch, context)
+        for pattern in options.patterns
+        for batch in options.batches
+        for context in options.contexts
+    ]
+    _publish(bench_decode(settings, steps=options.steps, eager=options.eager), copy.json, threads=1)
     return DONE
 
 

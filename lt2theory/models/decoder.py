@@ -162,6 +162,21 @@ class Decoder:
         assert self._logits is not None
         return self._logits
 
+    def pretend(self, length: int) -> None:
+        """Take the buffers for full up to a length, whatever they hold: for timing a long context.
+
+        Args:
+            length: Tokens, below the capacity.
+
+        Raises:
+            ValueError: The length is not inside the buffers.
+        """
+        if not self.length <= length < self.capacity:
+            allowed = f"{self.length}..{self.capacity - 1}"
+            raise ValueError(f"length: got {length}, allowed {allowed}")
+        self.length = length
+        self._count.fill_(length)
+
     def _fuse(self) -> dict[int, FusedBlock]:
         """Pack the layers that have kernels, and turn their states as those want them."""
         model, config = self.model, self.model.config

@@ -1,0 +1,216 @@
+"""Speed of decoding at full scale on a GPU, beside its floor in bytes and slower ways."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.models import Decoder, LoopedConfig, LoopedModel
+
+PATTERNS = {
+    "gdn": "gdn",
+    "full": "full",
+    "full-gdn": "full,gdn*4",
+    "gdn-dsa": "gdn*4,dsa",
+    "nsa": "nsa",
+    "window": "window(512)",
+}
+"""Layer patterns by name, each laid over 20 layers."""
+PROMPT = 8
+"""Tokens read before the buffers are said to be full up to the context."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One measurement.
+
+    Attributes:
+        pattern: A key of `PATTERNS`.
+        batch: Rows.
+        context: Tokens already in the buffers.
+    """
+
+    pattern: str
+    batch: int
+    context: int
+
+
+def full_scale(pattern: str) -> LoopedConfig:
+    """LT2's 1.3B sizes: 20 layers shared over four loops.
+
+    Args:
+        pattern: A key of `PATTERNS`.
+
+    Returns:
+        The configuration: width 2048, 16 heads with keys of 96 and values of 192, FFN 5632,
+        vocabulary 128,256.
+    """
+    return LoopedConfig(
+        vocab_size=128_256,
+        width=2048,
+        num_layers=20,
+        num_loops=4,
+        pattern=PATTERNS[pattern],
+        num_heads=16,
+        head_dim=96,
+        value_dim=192,
+        ffn_width=5632,
+        block_size=64,
+        num_blocks=16,
+        window=512,
+        top_k=2048,
+        index_heads=8,
+        index_dim=64,
+    )
+
+
+def bench_decode(settings: list[Setting], *, steps: int = 30, eager: bool = True) -> pd.DataFrame:
+    """Time one token-step of every setting.
+
+    Args:
+        settings: What to measure; those of one pattern share a model.
+        steps: Replays that are timed; the mean counts.
+        eager: Also time `LoopedModel.forward` with a cache, for the linear patterns.
+
+    Returns:
+        One row a setting and way: pattern, batch, context, way (`fused`, `graph`, `forward`), ms,
+        tokens_per_second, floor_ms (bytes that must move over the measured copy rate) and ratio.
+
+    Raises:
+        ValueError: There is no CUDA device.
+    """
+    if not torch.cuda.is_available():
+        raise ValueError("device: lt2 bench decode needs a CUDA device; a CPU's time says nothing")
+    rate = copy_rate()
+    rows = []
+    for pattern in dict.fromkeys(setting.pattern for setting in settings):
+        model = random_model(full_scale(pattern))
+        for setting in [some for some in settings if some.pattern == pattern]:
+            floor = 1e3 * step_bytes(model, setting.batch, setting.context) / rate
+            for way, ms in _ways(model, setting, steps, eager=eager):
+                each = {"way": way, "ms": ms, "tokens_per_second": 1e3 * setting.batch / ms}
+                rows.append(vars(setting) | each | {"floor_ms": floor, "ratio": ms / floor})
+        del model
+        torch.cuda.empty_cache()
+    return pd.DataFrame(rows)
+
+
+def _ways(
+    model: LoopedModel, setting: Setting, steps: int, *, eager: bool
+) -> list[tuple[str, float]]:
+    tokens = torch.zeros(setting.batch, dtype=torch.int64, device="cuda")
+    found = []
+    for way, fused in (("fused", True), ("graph", False)):
+        decoder = decoder_at(model, setting, fused=fused, steps=steps)
+        found.append((way, _milliseconds(partial(decoder.step, tokens), steps)))
+        del decoder
+        torch.cuda.empty_cache()
+    linear = all(issubclass(MIXERS[layer.mixer], LinearMixer) for layer in model.config.layers)
+    if eager and linear:
+        cache = model.new_cache(setting.batch)
+        model(tokens[:, None].expand(-1, PROMPT), cache)
+        call = partial(model, tokens[:, None], cache)
+        found.append(("forward", _milliseconds(call, max(3, steps // 10))))
+    return found
+
+
+@torch.no_grad()
+def decoder_at(model: LoopedModel, setting: Setting, *, fused: bool, steps: int) -> Decoder:
+    """A decoder whose buffers are full up to a context; what they hold is random.
+
+    Args:
+        model: The model.
+        setting: Rows and context.
+        fused: As for `Decoder`.
+        steps: Steps that will be taken.
+
+    Returns:
+        The decoder.
+    """
+    prompt = torch.zeros(setting.batch, PROMPT, dtype=torch.int64, device="cuda")
+    cache = model.new_cache(setting.batch)
+    model(prompt, cache, last_logits=1)
+    decoder = Decoder(model, cache, capacity=setting.context + 2 * steps + 10, fused=fused)
+    decoder.pretend(setting.context)
+    return decoder
+
+
+def _milliseconds(call: Callable[[], Tensor], steps: int) -> float:
+    with torch.no_grad():
+        for _ in range(5):
+            call()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        start.record()
+        for _ in range(steps):
+            call()
+        end.record()
+        torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) / steps
+
+
+def random_model(config: LoopedConfig) -> LoopedModel:
+    """A model with starting weights on the GPU, in bfloat16.
+
+    Args:
+        config: Its configuration.
+
+    Returns:
+        The model.
+    """
+    with torch.device("cuda"):
+        model = LoopedModel(config, generator=torch.Generator("cuda").manual_seed(0))
+    return model.to(torch.bfloat16)
+
+
+def copy_rate() -> float:
+    """Bytes a second that a large copy reads and writes.
+
+    Returns:
+        The rate, the median of ten copies of 4 GiB.
+    """
+    source = torch.randint(0, 255, (2**32,), dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    times = [_milliseconds(lambda: target.copy_(source), 1) for _ in range(10)]
+    return 2 * source.numel() / (sorted(times)[5] / 1e3)
+
+
+def step_bytes(model: LoopedModel, batch: int, context: int) -> float:
+    """Bytes that one step must move: weights once a loop, the head once, states, keys and values.
+
+    States are read and written in float32; keys and values are read in bfloat16, as many as the
+    mixer attends to (NSA: a mean a block, the selected blocks and the window; DSA: all keys of its
+    indexer, and the selected keys and values).
+
+    Args:
+        model: The model.
+        batch: Rows.
+        context: Tokens in the buffers.
+
+    Returns:
+        The bytes.
+    """
+    config = model.config
+    block = sum(p.numel() for p in model.blocks.parameters())
+    weights = 2.0 * (config.num_loops * block + config.vocab_size * config.width)
+    read = sum(_read(config, number, batch, context) for number in range(config.num_layers))
+    return weights + config.num_loops * read
+
+
+def _read(config: LoopedConfig, number: int, batch: int, context: int) -> float:
+    spec = config.layers[number]
+    options = config.mixer_options(spec)
+    if issubclass(MIXERS[spec.mixer], LinearMixer):
+        return 2 * 4.0 * batch * options.num_heads * options.head_dim * options.value_dim
+    pair = 2.0 * batch * options.num_kv_heads * (options.head_dim + options.value_dim)
+    seen = min(context, options.window or context)
+    if spec.mixer == "nsa":
+        blocks = context // options.block_size
+        seen = blocks + min(context, options.num_blocks * options.block_size) + seen
+    if spec.mixer == "dsa":
+        return pair * min(context, options.top_k) + 2.0 * batch * context * options.index_dim
+    return pair * seen
