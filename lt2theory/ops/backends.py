@@ -11,6 +11,7 @@ from lt2theory.ops.attention_chunked import chunked_attention
 from lt2theory.ops.attention_reference import AttentionProblem, reference_attention
 from lt2theory.ops.chunked.recurrence import chunked_recurrence
 from lt2theory.ops.factors import Factors
+from lt2theory.ops.fla.attention import fla_attention, refuses_attention
 from lt2theory.ops.fla.recurrence import fla_recurrence
 from lt2theory.ops.fla.route import declines, describe, refuses
 from lt2theory.ops.reference import reference_recurrence
@@ -66,6 +67,12 @@ ATTENTIONS: Registry[AttentionWorkload, AttentionRunner] = Registry(
             name="chunked",
             load=lambda: chunked_attention,
             merit="torch's fused kernel, by blocks inside a window; first derivatives only",
+        ),
+        Backend(
+            name="fla",
+            load=lambda: fla_attention,
+            merit="FLA's Triton kernel, first derivatives only",
+            refuses=refuses_attention,
         ),
         Backend(
             name="reference",

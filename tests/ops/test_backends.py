@@ -11,7 +11,7 @@ from lt2theory.ops.registry import Backend, Registry
 
 def test_names():
     assert RECURRENCES.names == ("auto", "chunked", "fla", "reference")
-    assert ATTENTIONS.names == ("auto", "chunked", "reference")
+    assert ATTENTIONS.names == ("auto", "chunked", "fla", "reference")
 
 
 def test_auto_takes_chunks_for_sequences_and_the_loop_for_a_step(make_factors):

@@ -13,8 +13,10 @@ from lt2theory.runs import ProgressEvent, RunFolder, Study, StudyError, run_stat
 from lt2theory.training import Interrupted, load_summary, run_curriculum, run_many
 
 CHILD = """
-import json, sys
+import json, signal, sys
 from pathlib import Path
+# Where the tests run in the background of a shell, SIGINT comes ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from lt2theory.training import CurriculumConfig, Interrupted, run_many
 configs = [CurriculumConfig.model_validate(c) for c in json.loads(Path(sys.argv[1]).read_text())]
 try:

@@ -135,7 +135,7 @@ def runs_by_steps(workload: RecurrenceWorkload, kernel: Kernel) -> bool:
 
 def _unsupported(workload: RecurrenceWorkload) -> str | None:
     """What FLA has no kernel for, faults aside."""
-    if not _is_installed():
+    if not is_installed():
         return "flash-linear-attention and triton are not installed (pip install 'lt2theory')"
     if workload.device != "cuda" and not is_interpreting():
         return (
@@ -156,6 +156,6 @@ def _unsupported(workload: RecurrenceWorkload) -> str | None:
 
 
 @cache
-def _is_installed() -> bool:
+def is_installed() -> bool:
     """Whether FLA and Triton can be imported."""
     return all(importlib.util.find_spec(name) is not None for name in ("fla", "triton"))

@@ -32,7 +32,7 @@ WORKLOAD = RecurrenceWorkload(
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """FLA 0.6.0 and a chosen Triton, 3.6.0 at first."""
-    monkeypatch.setattr(module, "_is_installed", lambda: True)
+    monkeypatch.setattr(module, "is_installed", lambda: True)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
 
     def choose(triton: str) -> None:
@@ -112,7 +112,7 @@ def test_what_commutes_is_not_refused() -> None:
 
 
 def test_without_fla(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_is_installed", lambda: False)
+    monkeypatch.setattr(module, "is_installed", lambda: False)
     assert "are not installed" in str(module.refuses(WORKLOAD))
 
 
