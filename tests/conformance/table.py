@@ -36,6 +36,11 @@ NOT_IN_FLA = {
 }
 """Mixers without a layer of FLA's that could be compared, and why."""
 
+NSA_OF_FLA = (
+    "FLA's op is of another definition: it always selects the first and the previous block, and "
+    "needs 16 query heads for a key head"
+)
+
 
 @cache
 def registry_of(mixer: str) -> Registry[object, object]:
@@ -60,6 +65,8 @@ def backends() -> tuple[str, ...]:
 def why_empty(mixer: str, backend: str, name: str) -> str | None:
     """Why a cell has no test, in a few words, or None where it must have one."""
     if backend not in registry_of(mixer).names:
+        if (mixer, backend) == ("nsa", "fla"):
+            return NSA_OF_FLA
         return f"`{registry_of(mixer).op}` has no such backend"
     if name == "accumulate" and not issubclass(MIXERS[mixer], LinearMixer):
         return "attention has no recurrent state; its layers rescan"

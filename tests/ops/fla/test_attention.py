@@ -46,12 +46,13 @@ def compare(given: AttentionProblem, bound: float) -> None:
     (found.double() * weight).sum().backward()
     (wanted * weight).sum().backward()
     assert (found.double() - wanted).norm() <= bound * wanted.norm()
+    # With a window of one token the right gradient of queries and keys is exactly zero.
+    largest = max(exact[name].grad.norm() for name in names)
     for name in names:
         gradient, right = ours[name].grad, exact[name].grad
         assert gradient is not None
         assert right is not None
-        # With a window of one token the right gradient of queries and keys is exactly zero.
-        assert (gradient.double() - right).norm() <= bound * right.norm().clamp(min=1), name
+        assert (gradient.double() - right).norm() <= bound * largest, name
 
 
 SIZES = [(9, 9, 4, 8), (5, 21, 2, 16), (1, 13, 1, 20), (33, 33, 2, 32)]
