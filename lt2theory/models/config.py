@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lt2theory.mixers import MIXERS, LinearMixer, MixerOptions
 from lt2theory.mixers.options import DecayGrain
-from lt2theory.models.pattern import LayerSpec, expand_pattern
+from lt2theory.models.pattern import LONGEST, LayerSpec, expand_pattern
 from lt2theory.ops import BACKENDS
 from lt2theory.ops.sparse.dsa_reference import IndexerLoss
 
@@ -20,7 +20,9 @@ class LoopedConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    vocab_size: int = Field(256, ge=2, description="Token ids run from 0 to vocab_size - 1.")
+    vocab_size: int = Field(
+        256, ge=2, le=2**31, description="Token ids run from 0 to vocab_size - 1."
+    )
     width: int = Field(64, ge=1, description="Width d of the residual stream.")
     num_layers: int = Field(2, ge=1, le=1024, description="Blocks N, shared over the loops.")
     num_loops: int = Field(1, ge=1, le=1024, description="Loops T.")
@@ -49,7 +51,10 @@ class LoopedConfig(BaseModel):
         None, ge=0, description="Hidden width of the SwiGLU FFN; default 8/3 width, 0 for none."
     )
     window: int = Field(
-        64, ge=1, description="Tokens that a window layer, and NSA's window, sees; itself included."
+        64,
+        ge=1,
+        le=LONGEST,
+        description="Tokens that a window layer, and NSA's window, sees; itself included.",
     )
     conv_width: int = Field(
         4, ge=0, description="Taps of the short convolution of linear mixers; 0 for none."
@@ -65,17 +70,21 @@ class LoopedConfig(BaseModel):
     decay_groups: int = Field(
         1, ge=1, description="Decays a head with decay_grain='grouped'; divides head_dim."
     )
-    num_factors: int = Field(2, ge=1, description="Factors a token of Gated DeltaProduct.")
+    num_factors: int = Field(2, ge=1, le=1024, description="Factors a token of Gated DeltaProduct.")
     gate_soft_cap: float | None = Field(
-        15.0, gt=0, description="Soft cap of the mLSTM's gates (arXiv 2503.13427); None for none."
+        15.0,
+        ge=1e-3,
+        le=1e4,
+        description="Soft cap of the mLSTM's gates (arXiv 2503.13427); None for none.",
     )
-    block_size: int = Field(16, ge=1, description="Tokens of a block of NSA.")
+    block_size: int = Field(16, ge=1, le=LONGEST, description="Tokens of a block of NSA.")
     num_blocks: int = Field(
-        4, ge=1, description="Blocks that a query of NSA selects, its own among them."
+        4, ge=1, le=LONGEST, description="Blocks that a query of NSA selects, its own among them."
     )
     top_k: int = Field(
         32,
         ge=1,
+        le=LONGEST,
         description="Keys that a query of DSA attends to, of those that its indexer scores "
         "highest. Its keys and values are laid out as in softmax layers, num_kv_heads of each (1: "
         "shared by all heads), not compressed as in DeepSeek's MLA.",
@@ -107,16 +116,21 @@ class LoopedConfig(BaseModel):
     max_length: int | None = Field(
         None, ge=1, description="Length of the learned position table; required with it."
     )
-    rope_base: float = Field(10000.0, gt=0, description="Base of the rotary wavelengths.")
+    rope_base: float = Field(
+        10000.0, ge=1e-3, le=1e12, description="Base of the rotary wavelengths."
+    )
     tie_embeddings: bool = Field(False, description="Share the embedding with the head.")
     norm_eps: float = Field(1e-5, gt=0, description="Epsilon of every normalisation.")
     init_std: float = Field(
         0.02,
         gt=0,
+        le=1e4,
         description="Deviation of the projections at the start. LT2's width^-0.5 is about this at "
         "full scale; at toy widths it is several times larger and learns state tracking later.",
     )
-    embedding_std: float = Field(1.0, gt=0, description="Deviation of the embeddings at the start.")
+    embedding_std: float = Field(
+        1.0, gt=0, le=1e4, description="Deviation of the embeddings at the start."
+    )
     checkpointing: Literal["none", "loop", "block"] = Field(
         "none",
         description="What backward computes again instead of keeping it: nothing, every loop, or "
@@ -138,7 +152,8 @@ class LoopedConfig(BaseModel):
             )
         if self.positions == "rope" and self.key_dim % 2:
             raise ValueError(f"head_dim: {self.key_dim} must be even for positions='rope'")
-        if self.positions == "rope" and self.index_dim % 2:
+        indexed = any(layer.mixer == "dsa" for layer in layers)
+        if self.positions == "rope" and indexed and self.index_dim % 2:
             raise ValueError(f"index_dim: {self.index_dim} must be even for positions='rope'")
         if self.key_dim % 2 and any(layer.mixer == "retnet" for layer in layers):
             raise ValueError(f"head_dim: {self.key_dim} must be even for retnet, which rotates")

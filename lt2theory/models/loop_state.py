@@ -214,7 +214,10 @@ def respect_segments(factors: Factors, stream: Stream) -> Factors:
     decay = torch.where(real.unsqueeze(-1) if vector else real, decay, 0.0)
     reset = torch.zeros_like(zeros)
     reset[:, :, 0] = torch.where(starts, _RESET[zeros.dtype], 0.0).unsqueeze(-1)
-    decay = torch.minimum(decay, reset.unsqueeze(-1) if vector else reset)
+    reset = reset.unsqueeze(-1) if vector else reset
+    # Not the minimum of both everywhere: at a tie, such as no decay beside no reset, a gradient
+    # would go in halves, and to the half that is a constant.
+    decay = torch.where(reset < 0, torch.minimum(decay, reset), decay)
     beta = None if factors.beta is None else torch.where(real, factors.beta, 0.0)
     write = factors.write
     if write is not None or beta is None:

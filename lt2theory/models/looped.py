@@ -1,6 +1,7 @@
 """The looped model: N blocks shared over T loops."""
 
 import uuid
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -47,6 +48,11 @@ class LoopedModel(LoopedBlocks):
             if not config.tie_embeddings:
                 self.head = nn.Linear(config.width, config.vocab_size, bias=False)
         self._initialise(generator or torch.Generator().manual_seed(0))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies and unpickled models are models of their own, whose caches are not shared."""
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._id = uuid.uuid4().hex
 
     def _initialise(self, generator: torch.Generator) -> None:
         """Draw every matrix from a cut normal; mixers set their own gates."""

@@ -13,6 +13,8 @@ from lt2theory.mixers import MIXERS
 
 _ITEM = re.compile(r"(?P<name>[a-z0-9_]+)(?:\((?P<window>\d{1,9})\))?(?:\*(?P<count>\d{1,9}))?")
 _BOOKEND = "bookend:"
+LONGEST = 2**40
+"""A longer window, block or list of keys is a slip: no text is that long."""
 _MOST = 10_000
 """Most repeats of one item, so that a typing slip fills no memory."""
 
@@ -52,9 +54,9 @@ def parse_pattern(pattern: str) -> tuple[LayerSpec, ...]:
             )
         window = None if match["window"] is None else int(match["window"])
         count = 1 if match["count"] is None else int(match["count"])
-        if window is not None and (match["name"] != "window" or window < 1):
+        if window is not None and (match["name"] != "window" or not 1 <= window <= LONGEST):
             raise ValueError(
-                f"pattern: {item.strip()!r}: only 'window(w)' with w >= 1 takes a number"
+                f"pattern: {item.strip()!r}: only 'window(w)' with w in 1..{LONGEST} takes a number"
             )
         if not 1 <= count <= _MOST:
             raise ValueError(

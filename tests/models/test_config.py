@@ -54,6 +54,16 @@ def test_bad_patterns(pattern: str, num_layers: int, message: str) -> None:
         ({"init_std": float("inf")}, "init_std"),
         ({"rope_base": float("nan")}, "rope_base"),
         ({"num_lops": 2}, "num_lops"),
+        ({"vocab_size": 10**30}, "vocab_size"),
+        ({"window": 10**25}, "window"),
+        ({"top_k": 10**30}, "top_k"),
+        ({"block_size": 10**30}, "block_size"),
+        ({"num_blocks": 10**30}, "num_blocks"),
+        ({"rope_base": 1e-300}, "rope_base"),
+        ({"init_std": 1e39}, "init_std"),
+        ({"embedding_std": 1e300}, "embedding_std"),
+        ({"gate_soft_cap": 1e-300}, "gate_soft_cap"),
+        ({"pattern": "gdn,dsa", "positions": "rope", "index_dim": 5}, "index_dim: 5 must be even"),
     ],
 )
 def test_bad_fields_are_named(fields: dict[str, object], message: str) -> None:
@@ -69,3 +79,7 @@ def test_json_round_trip() -> None:
 
 def test_accumulate_allows_hybrids() -> None:
     assert LoopedConfig(pattern="full,gdn", loop_state="accumulate").loop_state == "accumulate"
+
+
+def test_the_indexers_width_matters_where_there_is_one() -> None:
+    assert LoopedConfig(pattern="full", positions="rope", index_dim=5).index_dim == 5

@@ -127,3 +127,14 @@ def test_a_graph_replays_the_steps(name: str) -> None:
         found = decoder.step(tokens[:, t]).clone()
         wanted = model(tokens[:, : t + 1], last_logits=1)[:, 0]
         torch.testing.assert_close(found, wanted, atol=2e-3, rtol=2e-3)
+
+
+@torch.no_grad()
+def test_blocks_beyond_the_buffers() -> None:
+    model, tokens = model_of("toy-nsa", block_size=2**40, num_blocks=2**40), tokens_of(2, 9)
+    cache = model.new_cache(2)
+    model(tokens[:, :4], cache)
+    decoder = Decoder(model, cache, capacity=9)
+    for t in range(4, 9):
+        wanted = model(tokens[:, : t + 1], last_logits=1)[:, 0]
+        torch.testing.assert_close(decoder.step(tokens[:, t]), wanted, atol=1e-10, rtol=1e-10)

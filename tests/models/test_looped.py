@@ -1,5 +1,7 @@
 """The looped model: initialisation, gates, trace, dtypes, odd input."""
 
+import copy
+import pickle
 import warnings
 from collections.abc import Callable
 
@@ -216,3 +218,16 @@ def test_weights_do_not_depend_on_the_device() -> None:
     assert torch.equal(before, torch.cuda.get_rng_state())
     for name, value in LoopedModel(presets()["toy-kda"]).state_dict().items():
         torch.testing.assert_close(model.state_dict()[name].cpu(), value)
+
+
+def test_a_copy_is_a_model_of_its_own() -> None:
+    """What one has read is worth nothing to a copy whose weights may have changed since."""
+    model = LoopedModel(LoopedConfig(pattern="gdn", width=16, num_heads=2))
+    tokens = torch.zeros(1, 3, dtype=torch.int64)
+    cache = model.new_cache(1)
+    model(tokens, cache)
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(copied(tokens), model(tokens))
+        with pytest.raises(ValueError, match="it was made by another model"):
+            copied(tokens, cache)
+    model(tokens, cache)

@@ -4,6 +4,8 @@ What is selected follows `lt2theory.ops.sparse` exactly, ties included; no lengt
 the host. Axes: b batch, h query heads, g key heads, r query heads of one, c blocks, k and v widths.
 """
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int32, Int64
 from torch import Tensor
@@ -84,7 +86,10 @@ def block_step(
     Returns:
         The outputs, in the dtype of the queries.
     """
-    size, keys = inputs.block_size, buffers["keys"]
+    keys = buffers["keys"]
+    # A block that is longer than the buffer is never complete, whatever its size.
+    size = min(inputs.block_size, keys.shape[1] + 1)
+    inputs = replace(inputs, block_size=size, num_blocks=min(inputs.num_blocks, keys.shape[1]))
     position = length - 1 - first
     own = position // size
     tokens = (first + own * size)[:, None] + torch.arange(size, device=keys.device)
@@ -155,6 +160,7 @@ def pooled_blocks(
     Returns:
         One mean a block that begins in the buffer.
     """
+    block_size = min(block_size, x.shape[1] + 1)
     count = -(-x.shape[1] // block_size)
     index = torch.arange(count * block_size, device=x.device)
     place = (first[:, None] + index).clamp(max=x.shape[1] - 1)

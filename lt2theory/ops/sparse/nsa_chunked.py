@@ -10,7 +10,7 @@ s blocks that a query selects, l tokens of a block, k key width, v value width.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -78,9 +78,9 @@ def chunked_block_sparse(
     batch, length, heads, width = problem.q.shape
     if length == 0:
         return problem.v.new_zeros(batch, 0, heads, problem.v.shape[-1])
-    wide = in_state_dtype(problem)
+    wide = in_state_dtype(no_larger_than_the_text(problem))
     blocks = _split(wide)
-    gathered = batch * problem.k.shape[2] * problem.num_blocks * problem.block_size
+    gathered = batch * problem.k.shape[2] * wide.num_blocks * wide.block_size
     gathered *= width + problem.v.shape[-1]
     chunk = max(_MIN_CHUNK, _GATHERED_NUMBERS // max(1, gathered))
     parts = []
@@ -94,6 +94,21 @@ def chunked_block_sparse(
     output = torch.cat(parts, 1)
     output = output + wide.gates[..., 2:] * chunked_attention(problem).to(output.dtype)
     return output.to(problem.q.dtype)
+
+
+def no_larger_than_the_text(problem: BlockSparseProblem) -> BlockSparseProblem:
+    """The same attention with no more and no larger blocks than its keys can fill.
+
+    Args:
+        problem: The attention.
+
+    Returns:
+        It; a block that is longer than all keys is never complete, whatever its size.
+    """
+    num_keys = problem.k.shape[1]
+    size = min(problem.block_size, num_keys + 1)
+    most = min(problem.num_blocks, num_keys // size + 1)
+    return replace(problem, block_size=size, num_blocks=most)
 
 
 def _split(problem: BlockSparseProblem) -> _Blocks:

@@ -177,3 +177,13 @@ def test_half_precision(dtype):
         assert output.dtype == dtype
         # Three branches, rounded a few times to the narrow type.
         torch.testing.assert_close(output.double(), exact, atol=24 * torch.finfo(dtype).eps, rtol=0)
+
+
+@pytest.mark.parametrize(("length", "num_keys"), [(1, 1), (9, 9), (5, 23)])
+@pytest.mark.parametrize("kind", ["none", "documents"])
+def test_blocks_beyond_the_text_cost_nothing(length, num_keys, kind):
+    """Sizes that would fill any memory, were they gathered."""
+    tensors = problem(length, num_keys)
+    for block_size in (num_keys, num_keys + 1, 2**40):
+        settings = {"block_size": block_size, "num_blocks": 2**40}
+        compare(tensors, **settings, **segments(kind, length, num_keys))
