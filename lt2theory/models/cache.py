@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lt2theory.mixers import Slot
+from lt2theory.models.arguments import check_tensor, check_whole
 from lt2theory.models.cache_contents import BOOKKEEPING, CacheContents
 from lt2theory.models.snapshots import Slots, Snapshot, layers_in_the_way, restore, segments_begun
 
@@ -42,6 +43,7 @@ class LoopCache(CacheContents):
         Raises:
             ValueError: `rows` has another shape, dtype or range. The cache is untouched then.
         """
+        check_tensor("rows", rows)
         whole = not (rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool)
         if rows.dim() != 1 or not rows.numel() or not whole:
             raise ValueError(
@@ -61,8 +63,9 @@ class LoopCache(CacheContents):
             times: Rows for each row now, at least 1; row i becomes rows `i * times` onwards.
 
         Raises:
-            ValueError: `times` is below 1.
+            ValueError: `times` is below 1 or no whole number.
         """
+        check_whole("times", times)
         if times < 1:
             raise ValueError(f"times: {times} must be >= 1")
         self.reorder(torch.arange(self.batch_size).repeat_interleave(times))
@@ -85,6 +88,7 @@ class LoopCache(CacheContents):
                 snapshots; tokens must be read again and there is no model, or it is another one.
                 The cache is untouched then.
         """
+        check_whole("length", length)
         if not 0 <= length <= self.length:
             raise ValueError(f"length: {length} must lie in 0..{self.length}, the tokens cached")
         if length == self.length:
@@ -114,6 +118,7 @@ class LoopCache(CacheContents):
         Raises:
             ValueError: As for `crop`.
         """
+        check_whole("tokens", tokens)
         if not 0 <= tokens <= self.length:
             raise ValueError(f"tokens: {tokens} must lie in 0..{self.length}, the tokens cached")
         self.crop(self.length - tokens, model=model)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.mixers import Slot
+from lt2theory.models.arguments import check_whole
 from lt2theory.models.cache_bytes import Place, bytes_by_place, size_of
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.snapshots import Slots, Snapshot, take_snapshot
@@ -55,6 +56,9 @@ class CacheContents:
     def __post_init__(self) -> None:
         if self.slots:
             return
+        check_whole("batch_size", self.batch_size)
+        if self.snapshot_every is not None:
+            check_whole("snapshot_every", self.snapshot_every)
         for layer in range(self.config.num_layers):
             for loop in range(self.config.num_loops):
                 self.slots[layer, loop] = Slot()

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lt2theory.mixers import Slot, Stream
+from lt2theory.models.arguments import check_tensor, check_whole
 from lt2theory.models.block import Block
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
@@ -144,6 +145,7 @@ class Decoder:
         Raises:
             ValueError: The tokens have another shape or dtype, or the buffers are full.
         """
+        check_tensor("tokens", tokens)
         if tokens.shape != self._tokens.shape or tokens.dtype != torch.int64:
             raise ValueError(
                 f"tokens: got {tokens.dtype} of shape {tuple(tokens.shape)}; must be int64 of "
@@ -171,6 +173,7 @@ class Decoder:
         Raises:
             ValueError: The length is not inside the buffers.
         """
+        check_whole("length", length)
         if not self.length <= length < self.capacity:
             allowed = f"{self.length}..{self.capacity - 1}"
             raise ValueError(f"length: got {length}, allowed {allowed}")
@@ -246,6 +249,7 @@ def _check(config: LoopedConfig, cache: LoopCache, capacity: int) -> None:
     """
     if cache.length == 0:
         raise ValueError("cache: it is empty; feed the prompt with LoopedModel.forward first")
+    check_whole("capacity", capacity)
     if capacity <= cache.length:
         raise ValueError(f"capacity: got {capacity}, allowed are more than {cache.length} (cached)")
     if config.max_length is not None and capacity > config.max_length:

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lt2theory.mixers.base import at_least_float32
+from lt2theory.models.arguments import check_tensor, check_whole
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.looped import LoopedModel
 
@@ -49,7 +50,10 @@ class Sampling:
     def __post_init__(self) -> None:
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature: {self.temperature} must be finite and > 0")
-        if self.top_k is not None and self.top_k < 1:
+        if self.top_k is None:
+            return
+        check_whole("top_k", self.top_k)
+        if self.top_k < 1:
             raise ValueError(f"top_k: {self.top_k} must be >= 1 or None")
 
     def draw(self, logits: Float[Tensor, "b vocab"]) -> Int[Tensor, " b"]:
@@ -127,6 +131,8 @@ def _check(
 ) -> None:
     """Refuse what `forward` would not."""
     vocab = model.config.vocab_size
+    check_tensor("prompt", prompt)
+    check_whole("max_new_tokens", max_new_tokens)
     if prompt.dim() != 2 or prompt.shape[1] == 0:
         raise ValueError(
             f"prompt: shape {tuple(prompt.shape)} must be [batch, length] with length >= 1"
@@ -134,5 +140,6 @@ def _check(
     if max_new_tokens < 0:
         raise ValueError(f"max_new_tokens: {max_new_tokens} must be >= 0")
     for stop in stop_ids:
+        check_whole("stop_ids", stop)
         if not 0 <= stop < vocab:
             raise ValueError(f"stop_ids: {stop} is outside the vocabulary 0..{vocab - 1}")

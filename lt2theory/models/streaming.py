@@ -7,6 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from lt2theory.mixers import Stream
+from lt2theory.models.arguments import check_integers
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.snapshots import is_cuttable
@@ -42,6 +43,7 @@ def document_ids(
             raise ValueError("lengths: only the first call of a cached stream may be padded")
         return _from_lengths(tokens, lengths)
     if documents is not None:
+        check_integers("documents", documents)
         if documents.shape != tokens.shape:
             raise ValueError(
                 f"documents: shape {tuple(documents.shape)} must be that of the tokens, "
@@ -49,7 +51,6 @@ def document_ids(
             )
         if begun and carried is None:
             raise ValueError("documents: the cached stream began without documents")
-        _check_integers("documents", documents)
         # One id for all padding, so that changing it begins nothing.
         return documents.to(tokens.device, torch.int64).clamp(min=-1)
     if carried is None:
@@ -62,20 +63,14 @@ def document_ids(
 def _from_lengths(tokens: Int[Tensor, "b t"], lengths: Tensor) -> Int[Tensor, "b t"]:
     """Document 0 for the last `lengths` tokens of each row, -1 before them."""
     batch, length = tokens.shape
+    check_integers("lengths", lengths)
     if lengths.shape != (batch,):
         raise ValueError(f"lengths: shape {tuple(lengths.shape)} must be ({batch},)")
-    _check_integers("lengths", lengths)
     if bool((lengths < 1).any()) or bool((lengths > length).any()):
         raise ValueError(f"lengths: {lengths.tolist()} must lie in 1..{length}")
     index = torch.arange(length, device=tokens.device)
     padding = index.unsqueeze(0) < (length - lengths.to(tokens.device)).unsqueeze(1)
     return -padding.to(torch.int64)
-
-
-def _check_integers(name: str, values: Tensor) -> None:
-    """Refuse what would be rounded silently."""
-    if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
-        raise ValueError(f"{name}: got {values.dtype}; must be an integer dtype, such as int64")
 
 
 def open_stream(

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.mixers import Stream
+from lt2theory.models.arguments import check_tensor, check_whole
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
 
@@ -19,6 +20,7 @@ def check_tokens(config: LoopedConfig, tokens: Tensor, last_logits: int | None =
     Raises:
         ValueError: Naming `tokens` or `last_logits`.
     """
+    check_tensor("tokens", tokens)
     if tokens.dim() != 2 or tokens.dtype not in (torch.int64, torch.int32):
         raise ValueError(
             f"tokens: got {tokens.dtype} of shape {tuple(tokens.shape)}; "
@@ -28,7 +30,10 @@ def check_tokens(config: LoopedConfig, tokens: Tensor, last_logits: int | None =
     if low < 0 or high >= config.vocab_size:
         bad = low if low < 0 else high
         raise ValueError(f"tokens: id {bad} is outside the vocabulary 0..{config.vocab_size - 1}")
-    if last_logits is not None and not 0 <= last_logits <= tokens.shape[1]:
+    if last_logits is None:
+        return
+    check_whole("last_logits", last_logits)
+    if not 0 <= last_logits <= tokens.shape[1]:
         raise ValueError(f"last_logits: {last_logits} must lie in 0..{tokens.shape[1]}")
 
 
