@@ -1,5 +1,6 @@
 """Batches as files, Parquet or NumPy archives, with a data card for readers without this code."""
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -55,10 +56,21 @@ def export(
     card = data_card(task, stage=stage, split=split, seed=seed, index=index, size=size)
     text = json.dumps(card, indent=2, ensure_ascii=False)
     write = _write_parquet if path.suffix == ".parquet" else _write_archive
-    card_path = path.with_name(path.name + ".card.json")
     _replace(path, lambda file: write(file, batch, text))
-    _replace(card_path, lambda file: file.write(text.encode() + b"\n"))
-    return path, card_path
+    _replace(card_path(path), lambda file: file.write(text.encode() + b"\n"))
+    return path, card_path(path)
+
+
+def card_path(path: Path) -> Path:
+    """Where the card of an exported batch lies.
+
+    Args:
+        path: Path of the data.
+
+    Returns:
+        The same name with ".card.json" added.
+    """
+    return path.with_name(path.name + ".card.json")
 
 
 def data_card(
@@ -107,7 +119,16 @@ def _write_archive(file: IO[bytes], batch: Batch, card: str) -> None:
 
 
 def _replace(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write to a temporary file in the same folder, flush it to the disk, rename it."""
+    """Write to a temporary file in the same folder, flush it to the disk, rename it.
+
+    Of a symbolic link, the file behind it is written.
+
+    Raises:
+        OSError: As the system says, or if something else than a regular file stands there.
+    """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "no regular file", str(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(temporary, "wb") as file:

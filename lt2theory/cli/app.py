@@ -85,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return DONE
     except KeyboardInterrupt as interruption:
         detail = str(interruption) or "interrupted; run the same command again to resume"
-        print(f"lt2: {detail}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # a terminal that hung up
+            print(f"lt2: {detail}", file=sys.stderr)
         return INTERRUPTED
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
         bug = isinstance(error, RuntimeError) and not out_of_memory(error)
@@ -98,7 +99,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _termination_interrupts() -> Iterator[None]:
-    """Let SIGTERM end a verb as Ctrl-C does, also before and after the work that handles both."""
+    """Let SIGTERM end a verb as Ctrl-C does, also before and after the work that handles both.
+
+    So does SIGHUP, unless it came ignored, as under nohup.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -106,11 +110,15 @@ def _termination_interrupts() -> Iterator[None]:
     def on_signal(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt("terminated; run the same command again to resume")
 
-    before = signal.signal(signal.SIGTERM, on_signal)
+    numbers = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

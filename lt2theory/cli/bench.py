@@ -152,9 +152,9 @@ def decode(argv: list[str]) -> int:
             raise ValueError(f"--{name}: {getattr(options, name)} is not allowed (numbers >= 1)")
     settings = [
         Setting(pattern, batch, context)
-        for pattern in options.patterns
-        for batch in options.batches
-        for context in options.contexts
+        for pattern in dict.fromkeys(options.patterns)
+        for batch in dict.fromkeys(options.batches)
+        for context in dict.fromkeys(options.contexts)
     ]
     _publish(bench_decode(settings, steps=options.steps, eager=options.eager), copy.json, threads=1)
     return DONE

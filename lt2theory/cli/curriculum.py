@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lt2theory.cli.errors import DONE
-from lt2theory.cli.output import JsonCopy, check_file, check_folder
+from lt2theory.cli.output import JsonCopy, check_file, check_files, check_folder
 from lt2theory.cli.parsing import leading_name, parse
 
 if TYPE_CHECKING:
@@ -115,8 +115,7 @@ def tune(argv: list[str]) -> int:
         f"{usage} [SEARCH]", rest, description, effort=Effort, options=TuneOptions, copy=JsonCopy
     )
     check_folder(options.out, "--out")
-    check_file(copy.json, "--json")
-    check_file(options.csv, "--csv")
+    check_files({"--json": copy.json, "--csv": options.csv})
     wanted = known[name]()
     folder = options.out or Path("runs", f"tune-{name}")
     table = search(

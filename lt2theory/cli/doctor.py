@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from lt2theory.cli.errors import CHECK_FAILED, DONE, UsageError
-from lt2theory.cli.output import JsonCopy, check_file
+from lt2theory.cli.output import JsonCopy, check_files
 from lt2theory.cli.parsing import parse
 
 IMPORTS: tuple[str, ...] = ()
@@ -59,7 +59,8 @@ def run(argv: list[str]) -> int:
         0 if nothing was wrong, crashed or hung, else 1; a refusal of a backend is no failure.
 
     Raises:
-        UsageError: A file cannot be written, or both --quick and --full are asked for.
+        UsageError: A file cannot be written or is named twice, or both --quick and --full are
+            asked for.
         KeyboardInterrupt: With the way to go on.
     """
     description = (
@@ -69,8 +70,7 @@ def run(argv: list[str]) -> int:
     options, copy = parse("lt2 doctor", argv, description, options=DoctorOptions, copy=JsonCopy)
     if options.quick and options.full:
         raise UsageError("--quick: not together with --full")
-    check_file(copy.json, "--json")
-    check_file(options.state, "--state")
+    check_files({"--state": options.state, "--json": copy.json})
     try:
         return _run(options, copy.json)
     except KeyboardInterrupt:

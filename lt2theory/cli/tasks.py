@@ -10,6 +10,7 @@ import tasks
 from lt2theory.cli.errors import DONE, UsageError
 from lt2theory.cli.output import check_file
 from lt2theory.cli.parsing import leading_name, parse
+from tasks.export import card_path
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def export(argv: list[str]) -> int:
     description = "Write examples of a task to Parquet or .npz, with a data card beside them."
     task, options = _task_and(ExportOptions, "lt2 tasks export", argv, description)
     check_file(options.out, "--out", suffixes=(".parquet", ".npz"))
+    check_file(card_path(options.out), "--out")
     if options.out.exists() and not options.replace:
         raise UsageError(f"--out: {str(options.out)!r} exists (--replace replaces it)")
     stage = task.stages[0] if options.stage is None else options.stage

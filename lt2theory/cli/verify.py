@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from lt2theory.cli.errors import CHECK_FAILED, DONE, UsageError
-from lt2theory.cli.output import JsonCopy, check_file
+from lt2theory.cli.output import JsonCopy, check_files
 from lt2theory.cli.parsing import parse
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def run(argv: list[str]) -> int:
         "code is 1 if a verdict is not the one that the ledger expects."
     )
     options, copy = parse("lt2 verify", argv, description, options=VerifyOptions, copy=JsonCopy)
-    check_file(copy.json, "--json")
-    check_file(options.html, "--html")
-    check_file(options.page, "--page")
+    check_files({"--json": copy.json, "--html": options.html, "--page": options.page})
     if options.page is not None and (options.only or options.fast):
         raise UsageError("--page: needs a full run, without --only and --fast")
     from lt2theory.runs import ProgressEvent, TerminalProgress, write_json

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,48 @@ def full_disk_named(path: Path) -> Iterator[None]:
         ) from error
 
 
+def file_behind(path: Path) -> Path:
+    """The file that a path means: itself, or where a symbolic link leads.
+
+    Args:
+        path: A path; nothing need stand there.
+
+    Returns:
+        A path that is no link; of links that lead round in a circle, one of them.
+    """
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def kind_of(path: Path) -> str:
+    """What stands at a path that no file can be written to.
+
+    Args:
+        path: A path; links are followed.
+
+    Returns:
+        `a folder`, `a device` and the like; empty for a regular file or nothing at all.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return "a link to itself" if file_behind(path).is_symlink() else ""
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return "" if stat.S_ISREG(mode) else kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def refuse_irregular(path: Path) -> None:
+    """Refuse a path where something else than a regular file stands.
+
+    Args:
+        path: A path; links are followed.
+
+    Raises:
+        ValueError: If a folder, a device, a pipe or a socket stands there.
+    """
+    if kind := kind_of(path):
+        raise ValueError(f"{path} is no regular file (it is {kind})")
+
+
 def sync_directory(folder: Path) -> None:
     """Flush a folder's entries, which makes the renames done in it durable.
 
@@ -82,12 +125,18 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Replace a file's contents, all or nothing.
 
     Args:
-        path: File to write; its folder must exist.
+        path: File to write; its folder must exist. Of a symbolic link, the file behind it is
+            written, and the link stays.
         data: The new contents.
 
     Raises:
         DiskFullError: The disk is full; the old contents are still there.
+        IsADirectoryError: A folder stands there.
+        ValueError: Something else than a file stands there, such as a device.
     """
+    path = file_behind(path)
+    if not path.is_dir():
+        refuse_irregular(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         write_synced(temporary, data)

@@ -45,7 +45,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} line {number} is not valid JSON: {error}") from error
     if not isinstance(record, dict):
         raise ValueError(f"{path} line {number} holds no JSON object")

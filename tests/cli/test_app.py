@@ -126,18 +126,41 @@ def test_bugs_are_not_hidden(kind: type[Exception], monkeypatch: pytest.MonkeyPa
         main([])
 
 
+@pytest.fixture
+def hangup_handler():
+    """SIGHUP as in a terminal, also where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangup_handler")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_termination_is_an_interrupt_in_every_verb(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def work(_: list[str]) -> int:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(number)
         return 0
 
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     monkeypatch.setattr(app, "_dispatch", work)
     assert main([]) == 130
     assert capsys.readouterr().err == "lt2: terminated; run the same command again to resume\n"
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.usefixtures("hangup_handler")
+def test_a_hangup_that_is_ignored_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under nohup."""
+
+    def work(_: list[str]) -> int:
+        signal.raise_signal(signal.SIGHUP)
+        return 0
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setattr(app, "_dispatch", work)
+    assert main([]) == 0
 
 
 def test_a_warning_is_one_line_without_its_place(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lt2theory.bench import decode
 from lt2theory.cli import main
 
 
@@ -42,3 +43,17 @@ def test_ops(tmp_path: Path) -> None:
 def test_refusals(argv: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *argv.split()]) == 2
     assert capsys.readouterr().err.startswith(f"lt2: error: {line}")
+
+
+def test_decode_takes_what_is_named_twice_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def stop(settings, **options):
+        asked.extend(settings)
+        raise ValueError("stop here")
+
+    monkeypatch.setattr(decode, "bench_decode", stop)
+    argv = "--patterns gdn full gdn --batches 8 8 --contexts 64 32 64"
+    assert main(["bench", "decode", *argv.split()]) == 2
+    named = [(each.pattern, each.batch, each.context) for each in asked]
+    assert named == [("gdn", 8, 64), ("gdn", 8, 32), ("full", 8, 64), ("full", 8, 32)]

@@ -2,7 +2,11 @@
 
 import importlib
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -98,6 +102,10 @@ def test_an_interrupt_goes_on_with_the_state(
         ("--device tpu", "device: 'tpu' is not there (choose from cpu"),
         ("--limit 0", "--limit: 0.0 is not allowed (should be greater than 0)"),
         ("--workers 0", "--workers: 0 is not allowed (should be greater than or equal to 1)"),
+        (
+            "--mixers gdn --backends triton",
+            "backends: none of triton serves gdn (choose from reference, chunked, ",
+        ),
         ("--json no/x.json", "--json: 'no/x.json' cannot be written (no folder no)"),
         ("--state no/x.jsonl", "--state: 'no/x.jsonl' cannot be written (no folder no)"),
     ],
@@ -105,3 +113,61 @@ def test_an_interrupt_goes_on_with_the_state(
 def test_refusals(argv: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", *argv.split()]) == 2
     assert capsys.readouterr().err.startswith(f"lt2: error: {line}")
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}', "a text\nwithout a last line end", "x"])
+def test_a_foreign_state_file_is_untouched(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "c.json"
+    state.write_text(content)
+    assert main([*GDN, "--backends", "chunked", "--state", str(state)]) == 2
+    assert capsys.readouterr().err.startswith(f"lt2: error: {state} ")
+    assert state.read_text() == content
+
+
+def test_a_state_that_is_the_json_too_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, link, hard = tmp_path / "s", tmp_path / "link", tmp_path / "hard"
+    link.symlink_to("s")
+    for path in (state, tmp_path / "." / "s", link):
+        assert main([*GDN, "--state", str(state), "--json", str(path)]) == 2
+        assert "is not allowed (it is the --state file)" in capsys.readouterr().err
+    state.write_text("")
+    os.link(state, hard)
+    assert main([*GDN, "--state", str(state), "--json", str(hard)]) == 2
+    assert "--json: " in capsys.readouterr().err
+    assert state.read_text() == ""
+
+
+def test_a_state_through_a_link(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("state.jsonl")
+    assert main([*GDN, "--backends", "chunked", "--state", str(link)]) == 0
+    assert link.is_symlink()
+    assert len((tmp_path / "state.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_temporary_folder(number: signal.Signals, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lt2theory", *GDN, "--backends", "chunked"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)},
+        # The tests themselves may have been started by nohup, under which it is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("lt2-doctor-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.startswith("lt2: interrupted; with --state FILE the same command")
+    assert not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 """`lt2 tasks`: every task can be listed, shown and exported from its flags."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -105,3 +106,13 @@ def test_export_round_trip(suffix: str, tmp_path: Path, capsys: Output) -> None:
     assert "exists (--replace replaces it)" in capsys.readouterr().err
     assert out.read_bytes() == before
     assert main([*argv, "--replace"]) == 0
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.npz.card.json"])
+def test_export_refuses_a_pipe(name: str, tmp_path: Path, capsys: Output) -> None:
+    os.mkfifo(tmp_path / name)
+    out = ["--out", str(tmp_path / "a.npz"), "--replace"]
+    assert main(["tasks", "export", "parity", *out]) == 2
+    said = f"lt2: error: --out: '{tmp_path / name}' cannot be written (it is a pipe)"
+    assert capsys.readouterr().err.startswith(said)
+    assert [path.name for path in tmp_path.iterdir()] == [name]

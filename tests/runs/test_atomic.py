@@ -77,3 +77,30 @@ def test_damaged_json_is_named(tmp_path: Path, contents: bytes, message: str) ->
 def test_missing_json_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"b\.json cannot be read: No such file"):
         read_json(tmp_path / "b.json")
+
+
+def test_a_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    """The temporary name lies beside the target, perhaps on another disk than the link."""
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "a.txt").write_text("old")
+    for name, target in (("one", "two"), ("two", "far/a.txt"), ("new", "far/b.txt")):
+        (tmp_path / name).symlink_to(target)
+    write_text(tmp_path / "one", "by one")
+    write_text(tmp_path / "new", "by new")
+    assert names(tmp_path) == ["far", "new", "one", "two"]
+    assert all((tmp_path / name).is_symlink() for name in ("one", "two", "new"))
+    assert names(tmp_path / "far") == ["a.txt", "b.txt"]
+    assert (tmp_path / "far" / "a.txt").read_text() == "by one"
+    assert (tmp_path / "far" / "b.txt").read_text() == "by new"
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(ValueError, match=r"pipe is no regular file \(it is a pipe\)"):
+            write_text(tmp_path / name, "x")
+    with pytest.raises(IsADirectoryError):
+        write_text(tmp_path, "x")
+    assert (tmp_path / "pipe").is_fifo()
+    assert names(tmp_path) == ["link", "pipe"]

@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -62,3 +63,17 @@ def test_other_endings_are_refused_before_anything_is_written(tmp_path):
     ):
         tasks.export(TASK, tmp_path / "x.csv", **NAMED)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_links_stay_and_what_is_no_file_is_not_replaced(tmp_path):
+    task = tasks.create("parity")
+    (tmp_path / "far").mkdir()
+    for name in ("a.npz", "a.npz.card.json"):
+        (tmp_path / name).symlink_to(f"far/{name}")
+    tasks.export(task, tmp_path / "a.npz", stage=16, size=2)
+    assert all((tmp_path / name).is_symlink() for name in ("a.npz", "a.npz.card.json"))
+    assert len(np.load(tmp_path / "far" / "a.npz")["inputs"]) == 2
+    os.mkfifo(tmp_path / "b.npz")
+    with pytest.raises(OSError, match=r"no regular file: .*b\.npz"):
+        tasks.export(task, tmp_path / "b.npz", stage=16, size=2)
+    assert (tmp_path / "b.npz").is_fifo()

@@ -90,28 +90,40 @@ def plan(
 
     Args:
         sizes: What to spread over.
-        mixers: Names in `MIXERS`; all if empty.
+        mixers: Names in `MIXERS`; all if empty. One that is named twice counts once.
         backends: Names of backends; all that the mixer's op has if empty.
 
     Returns:
         The cases.
 
     Raises:
-        ValueError: If there is no such mixer or backend.
+        ValueError: If there is no such mixer or backend, or none of the backends serves the mixers.
     """
     refuse_unknown("mixers", mixers, tuple(MIXERS))
     refuse_unknown("backends", backends, all_backends())
+    pairs = _pairs(tuple(dict.fromkeys(mixers or MIXERS)), backends)
     return tuple(
         Case(mixer, backend, dtype, width, length, start)
-        for mixer in (mixers or MIXERS)
-        for backend in backends_of(mixer)
-        if not backends or backend in backends
+        for mixer, backend in pairs
         for dtype in sizes.dtypes
         if (backend, dtype) != ("reference", "float64")
         for width in sizes.widths
         for length in sizes.lengths
         for start in sizes.starts
     )
+
+
+def _pairs(mixers: Sequence[str], backends: Sequence[str]) -> list[tuple[str, str]]:
+    """Each mixer with each of the backends that its op has; a `ValueError` if there are none."""
+    served = [(mixer, backend) for mixer in mixers for backend in backends_of(mixer)]
+    pairs = [pair for pair in served if not backends or pair[1] in backends]
+    if not pairs:
+        allowed = ", ".join(dict.fromkeys(backend for _, backend in served))
+        raise ValueError(
+            f"backends: none of {', '.join(dict.fromkeys(backends))} serves "
+            f"{', '.join(mixers)} (choose from {allowed})"
+        )
+    return pairs
 
 
 def all_backends() -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 """Measures one case: an op's values and gradients on a backend, beside the reference in float64."""
 
+import json
 import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from lt2theory.bench.doctor.cases import DTYPES, Case
@@ -33,6 +35,8 @@ TORCH_TOLERANCES = {**TOLERANCES, torch.float64: 1e-12, torch.float32: 1e-4}
 
 PAST = 16  # tokens before a continued case
 
+Verdict = Literal["right", "refused", "wrong", "crashed", "hung"]
+
 FAILURES = ("wrong", "crashed", "hung")
 """Verdicts that make the doctor's exit code 1."""
 
@@ -43,7 +47,7 @@ class Outcome:
 
     Attributes:
         case: The case.
-        verdict: `right`, `wrong`, `refused`, `crashed` or `hung`.
+        verdict: What it came to.
         reason: Why, in one line: the backend's refusal, the error, or what ran.
         value_error: Largest relative error of an output; None where none was measured or it is
             not finite.
@@ -54,7 +58,7 @@ class Outcome:
     """
 
     case: Case
-    verdict: str
+    verdict: Verdict
     reason: str
     value_error: float | None = None
     gradient_error: float | None = None
@@ -83,14 +87,24 @@ class Outcome:
             The outcome.
 
         Raises:
-            ValueError: If a field is missing or unknown.
+            ValueError: If a field is missing, unknown or of another kind.
         """
         names = Case.__dataclass_fields__
+        unknown = [name for name in values if name not in {*names, *cls.__dataclass_fields__}]
+        if unknown:
+            raise ValueError(f"no outcome of a case: {', '.join(unknown)}: no such field")
+        case = {name: values[name] for name in names if name in values}
+        rest = {name: value for name, value in values.items() if name not in names}
         try:
-            case = Case(**{name: values[name] for name in names})
-            return cls(case, **{n: value for n, value in values.items() if n not in names})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"no outcome of a case: {error}") from error
+            return _OUTCOME.validate_json(json.dumps({**rest, "case": case}), strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field = str(first["loc"][-1])
+            found = "" if first["type"] == "missing" else f"{first['input']!r} is not allowed, "
+            raise ValueError(f"no outcome of a case: {field}: {found}{first['msg']}") from error
+
+
+_OUTCOME = TypeAdapter(Outcome)
 
 
 def measure(case: Case, device: str) -> Outcome:

@@ -128,7 +128,8 @@ class Doctor:
         cases: What will be measured, in order.
 
     Raises:
-        ValueError: If a name in the settings does not exist, or the state file is another file.
+        ValueError: If a name in the settings does not exist, there is nothing to measure, or the
+            state file is another file.
     """
 
     def __init__(self, settings: Settings, sizes: Sizes | None = None) -> None:
@@ -143,18 +144,18 @@ class Doctor:
         )
         self.environment = describe_environment(settings.device)
         conditions = {"environment": self.environment, "full": settings.full}
+        self._finished = FinishedCases(settings.state, conditions, settings.limit)
         # Verdicts of self-tests on pinned kernels must not be taken for those on tuned ones.
         self._cache = tempfile.mkdtemp(prefix="lt2-doctor-")
         weakref.finalize(self, shutil.rmtree, self._cache, ignore_errors=True)
-        self._finished = FinishedCases(settings.state, conditions, settings.limit)
 
     def served(self) -> tuple[Served, ...]:
         """What `auto` takes for each mixer.
 
         Returns:
-            One answer a mixer, in the order of `MIXERS`.
+            One answer a mixer, in the order in which they are named, or of `MIXERS`.
         """
-        names = self._settings.mixers or tuple(MIXERS)
+        names = tuple(dict.fromkeys(self._settings.mixers or MIXERS))
         found: dict[str, Served] = {}
         for job, answer in self._run([{"choose": name} for name in names]):
             name = job["choose"]

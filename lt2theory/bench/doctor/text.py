@@ -3,10 +3,10 @@
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from lt2theory.bench.doctor.choices import LENGTH, WIDTH, Served
-from lt2theory.bench.doctor.measure import Outcome
+from lt2theory.bench.doctor.measure import Outcome, Verdict
 
 COLUMNS = 100
 _ROW = "{:<18} {:<9} {:<8} {:>5} {:>6} {:<9} {:>7} {:>7} {:<13} {}"
@@ -138,8 +138,7 @@ def summary_line(outcomes: Sequence[Outcome]) -> str:
         One line.
     """
     counts = Counter(outcome.verdict for outcome in outcomes)
-    order = ("right", "refused", "wrong", "crashed", "hung")
-    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
+    said = ", ".join(f"{counts[each]} {each}" for each in get_args(Verdict) if counts[each])
     return f"{len(outcomes)} cases: {said or 'nothing to measure'}"
 
 

@@ -1,3 +1,7 @@
+import re
+
+import pytest
+
 from lt2theory.bench.doctor.cases import backends_of, plan, sizes_for
 from lt2theory.mixers import MIXERS
 
@@ -12,3 +16,13 @@ def test_the_plan_covers_every_mixer_and_backend_of_its_op():
     assert {c.width for c in full} == {16, 32, 64, 100, 128}
     assert {c.dtype for c in full} == {"bfloat16", "float16", "float32"}
     assert sum(length % 2 for length in {c.length for c in full}) >= 3
+
+
+def test_backends_that_serve_none_of_the_mixers_are_refused():
+    sizes = sizes_for("cpu", full=False)
+    said = "backends: none of triton serves gdn, mamba2 (choose from reference, chunked, "
+    with pytest.raises(ValueError, match="^" + re.escape(said)):
+        plan(sizes, mixers=["gdn", "mamba2"], backends=["triton", "triton"])
+    assert {case.mixer for case in plan(sizes, mixers=["gdn", "dsa"], backends=["triton"])} == {
+        "dsa"
+    }

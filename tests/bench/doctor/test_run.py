@@ -52,7 +52,7 @@ def test_a_resumed_diagnosis_repeats_nothing(tmp_path: Path, monkeypatch: pytest
     done = [next(interrupted), next(interrupted)]
     interrupted.close()
     with state.open("ab") as torn:
-        torn.write(b'{"key": "half a li')
+        torn.write(state.read_bytes()[:50])
     asked.clear()
     doctor = Doctor(settings, SMALL)
     outcomes = list(doctor.outcomes())
@@ -117,3 +117,18 @@ def test_the_death_of_a_process_becomes_an_outcome(monkeypatch: pytest.MonkeyPat
     found = [(o.case.backend, o.verdict, o.reason) for o in doctor.outcomes()]
     assert found[0] == ("reference", "hung", "hung after 9 s")
     assert found[-1] == ("chunked", "crashed", "exit")
+
+
+def test_what_is_named_twice_is_done_once(monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    def run(jobs, settings, **options):
+        asked.extend(job["choose"] for job in jobs)
+        return in_this_process(jobs, settings)
+
+    monkeypatch.setattr(module, "run_jobs", run)
+    names = {"mixers": ("gdn", "full", "gdn"), "backends": ("chunked", "chunked")}
+    doctor = Doctor(Settings(**names), SMALL)
+    once = Doctor(Settings(mixers=("gdn", "full"), backends=("chunked",)), SMALL)
+    assert doctor.cases == once.cases
+    assert [each.mixer for each in doctor.served()] == ["gdn", "full"] == asked
