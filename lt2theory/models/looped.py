@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from lt2theory.mixers import Stream
 from lt2theory.mixers.initialise import truncated_normal_
 from lt2theory.mixers.norm import RMSNorm
+from lt2theory.models.arguments import check_whole
 from lt2theory.models.block import Block
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
@@ -92,6 +93,8 @@ class LoopedModel(LoopedBlocks):
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: {batch_size} must be >= 1")
+        if snapshot_every is not None:
+            check_whole("snapshot_every", snapshot_every)
         if snapshot_every is not None and snapshot_every < 1:
             raise ValueError(f"snapshot_every: {snapshot_every} must be >= 1 or None")
         if all(is_cuttable(self.config, layer) for layer in range(self.config.num_layers)):
