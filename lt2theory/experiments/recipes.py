@@ -76,7 +76,8 @@ def word_problem(
 
     The optimiser, the starting deviation, the heads and the feed-forward width are those that a
     search with equal effort found for S3 and this arm: `accumulate` solved it with 6 of 6 seeds of
-    the search, `rescan` with 2 of 6, one loop with none.
+    the search, `rescan` with 2 of 6 (with 0 of 6 when those runs were done again on another machine
+    under another torch), one loop with none.
 
     Args:
         group: The group, as the task `group_word` names it.

@@ -73,24 +73,53 @@ def _learning(evidence: Evidence, rows: tuple[PredictionRow, PredictionRow]) -> 
         title="The word problem of S3: what do two loops buy?",
         question=(
             "After every token the model must name the product of all permutations of three "
-            "things so far. The arms differ in the number of loops, and in whether the second "
-            "loop starts from an empty state (rescan, as in LT2's code) or applies the updates "
-            "of both loops to one state (accumulate, as in LT2's rank argument)."
+            "things so far. The arms differ in the number of loops, in whether the second loop "
+            "starts from an empty state (rescan, as in LT2's code) or applies the updates of both "
+            "loops to one state (accumulate, as in LT2's rank argument), and in the recipe that "
+            "the same search found for each: see the table of recipes."
         ),
         prediction=" ".join(row.claim for row in rows),
         basis="; ".join(row.basis for row in rows),
         verdict=joint_verdict(rows),
         happened=[row.happened for row in rows],
+        tables=[*section.tables, ReportTable(_recipes(evidence), "The recipe of every arm.")],
         notes=[
             *section.notes,
             "Equal tuning effort: 40 random settings (learning rate, weight decay, schedule, "
             "moment decay, starting deviation, feed-forward width, heads), the same for every arm, "
             "with two seeds each; then every arm's best eight with four seeds more, chosen on the "
             "evaluation split (results/s3-tuning.csv). There the chosen settings solved 6 of 6 "
-            "(accumulate), 2 of 6 (rescan) and 0 of 6 (T = 1); the seeds here are others. Failure "
-            "within this budget says nothing about what an arm can express.",
+            "(accumulate), 2 of 6 (rescan) and 0 of 6 (T = 1) with torch 2.11; the same rescan "
+            "runs solved 0 of 6 on another machine with torch 2.13, so its place at the top of its "
+            "own settings is no more than chance. The seeds here are others. Failure within this "
+            "budget says nothing about what an arm can express.",
         ],
     )
+
+
+def _recipes(evidence: Evidence) -> pd.DataFrame:
+    """What the search chose for every arm, and the parameters that follow."""
+    facts = evidence.table[
+        (evidence.table["split"] == "run") & (evidence.table["metric"] == "parameters")
+    ]
+    sizes = facts.groupby("label")["value"].first()
+    rows = []
+    for config in {config.label: config for config in question().configs}.values():
+        model, optimiser = config.model, config.optimiser
+        size = sizes.get(config.label)
+        rows.append(
+            {
+                "arm": config.label,
+                "parameters": "unknown" if size is None else f"{int(size):,}",
+                "FFN width": model.ffn_width,
+                "starting deviation": model.init_std,
+                "learning rate": optimiser.learning_rate,
+                "schedule": optimiser.schedule,
+                "moment decay": f"{optimiser.betas[0]}, {optimiser.betas[1]}",
+                "weight decay": optimiser.weight_decay,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _rank(evidence: Evidence, tables: Mapping[str, pd.DataFrame], row: PredictionRow) -> Section:

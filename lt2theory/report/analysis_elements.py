@@ -122,6 +122,8 @@ def _carried(carried: pd.DataFrame, facts: Mapping[str, Any]) -> list[str]:
             f"deviation of {deviation}. If the model tracks the group, it found another way."
         ]
     others = carried[(carried["representation"] != PERMUTATION) & carried["within"]]
+    # Ranks of zero throughout fit "nothing" whatever the model does; they name no representation.
+    named = others[~others["representation"].str.startswith("nothing")]
     found += [
         f"{_head(row['layer'], row['head']).capitalize()} shows the ranks of "
         f"{row['representation']} (deviation {format_number(row['deviation'], 2)})."
@@ -130,7 +132,7 @@ def _carried(carried: pd.DataFrame, facts: Mapping[str, Any]) -> list[str]:
     if not first["within"]:
         found.append(
             "The numbers suggest the representations named above (E8)."
-            if len(others)
+            if len(named)
             else "None of the other representations listed below fits either (E8): the group may "
             "be spread over several heads, layers or loops, or carried outside the states."
         )

@@ -55,7 +55,7 @@ def ledger_report(records: Sequence[Row], *, facts: Mapping[str, str], command: 
     counts = pd.Series([PLAIN[row["verdict"]] for row in records]).value_counts()
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return Report(
-        title="lt2theory ledger: what the paper says, and what holds",
+        title="lt2theory ledger: what is claimed, and what holds",
         summary=[f"{counted(len(records), 'claim')}: {said}.", EVIDENCE],
         sections=[_section(letter, rows) for letter, rows in _by_group(records)],
         provenance=Provenance({"command": command, **facts}),
@@ -83,7 +83,14 @@ def ledger_page(records: Sequence[Row], code: Sequence[str]) -> str:
         "",
         EVIDENCE,
         "",
-        "## What the paper says, and what holds",
+        "LT2 is arXiv 2605.20670, Linear-Time Looped Transformers; every entry names its source.",
+        "Symbols are those of the [notation](architecture.md#notation).",
+        "",
+        "## What is claimed, and what holds",
+        "",
+        "What does not hold as its source puts it (LT2, another paper, or a plain reading), or "
+        "only with",
+        "conditions that the source does not state.",
         "",
         "| claim | as stated | what holds | smallest counter-example |",
         "|---|---|---|---|",

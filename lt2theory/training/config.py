@@ -163,7 +163,10 @@ class CurriculumConfig(_Frozen):
                 "choose their block sizes by measuring; allowed backends: auto, chunked, reference"
             )
         if self.test_stages and not self.test:
-            raise ValueError(f"test_stages: got {self.test_stages}, allowed are none without test")
+            raise ValueError(
+                f"test_stages: got {self.test_stages}, allowed are none without test (an empty "
+                "--test-stages drops those of a recipe)"
+            )
         for name in ("stages", "test_stages", "learning_rates"):
             values = getattr(self, name)
             if len(set(values)) < len(values):

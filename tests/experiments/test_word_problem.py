@@ -51,3 +51,11 @@ def test_arms_that_diverged_altogether_are_reported(outcome: Any, make_evidence:
     report = answer(make_evidence(runs))
     assert {row.verdict for row in report.predictions} == {"inconclusive"}
     assert "not tested" in report.predictions[0].happened
+
+
+def test_the_recipes_are_shown_beside_the_arms(outcome: Any, make_evidence: Any) -> None:
+    table = word_problem._recipes(make_evidence([outcome(RESCAN, 0, {16: False})]))
+    assert list(table["arm"]) == [RESCAN, ACCUMULATE, ONE]
+    assert list(table["FFN width"]) == [64, 176, 176]
+    assert list(table["learning rate"]) == [6e-3, 1.2e-3, 7.5e-3]
+    assert list(table["parameters"]) == ["unknown"] * 3
