@@ -20,12 +20,15 @@ def test_equals_the_cpu(build: Build, tokens: Tensor, preset: str) -> None:
     model = build(preset)
     want = model(tokens)
     F.cross_entropy(want.flatten(0, 1), tokens.flatten()).backward()
-    gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     moved = build(preset).float().cuda()
     got = moved(tokens.cuda())
     F.cross_entropy(got.flatten(0, 1), tokens.cuda().flatten()).backward()
     assert (got.double().cpu() - want).norm() <= 1e-4 * want.norm()
     for name, parameter in moved.named_parameters():
+        if name not in gradients:  # an indexer learns from a loss of its own
+            assert parameter.grad is None, name
+            continue
         error = (parameter.grad.double().cpu() - gradients[name]).norm()
         assert error <= 1e-3 * gradients[name].norm(), name
 
@@ -47,4 +50,6 @@ def test_autocast_stays_close_and_trains(build: Build, tokens: Tensor, preset: s
         loss = F.cross_entropy(logits.flatten(0, 1), tokens.cuda().flatten())
     loss.backward()
     assert (logits.double().cpu() - exact).norm() <= 0.1 * exact.norm()  # bf16 keeps 8 bits
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+    grads = {name: p.grad for name, p in model.named_parameters()}
+    assert all("index" in name for name, grad in grads.items() if grad is None)
+    assert all(torch.isfinite(grad).all() for grad in grads.values() if grad is not None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from lt2theory.ops import Factors, selftest, selftest_verdicts
 from lt2theory.ops.chunked.recurrence import chunked_recurrence
@@ -206,3 +207,18 @@ def test_what_did_not_finish_is_tried_again_by_the_next_process(folder: Path) ->
 
     assert not find_verdict(SHAPE, crash).passed
     assert not list(folder.glob("selftest/*"))
+
+
+def test_a_checkpointed_part_does_not_save_what_the_first_self_test_saves() -> None:
+    """The second run finds the verdict and saves less, which torch's checkpoint would refuse."""
+    counted = Counted()
+
+    def part(x: Tensor) -> Tensor:
+        find_verdict(SHAPE, counted)
+        return x.sin()
+
+    x = torch.ones(3, requires_grad=True)
+    checkpoint(part, x, use_reentrant=False).sum().backward()
+    assert counted.runs > 0
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, x.detach().cos())
