@@ -66,7 +66,20 @@ class Block(nn.Module):
         Returns:
             The residual stream after the block.
         """
-        change = mix(self.mixer, self.mixer_norm(h))
+        return self.finish(h, mix(self.mixer, self.mixer_norm(h)))
+
+    def finish(
+        self, h: Float[Tensor, "b t d"], change: Float[Tensor, "b t d"]
+    ) -> Float[Tensor, "b t d"]:
+        """Add what the mixer gave, then the FFN's change.
+
+        Args:
+            h: Residual stream before the block.
+            change: What the mixer gave.
+
+        Returns:
+            The residual stream after the block.
+        """
         h = h + (change if self.mixer_post_norm is None else self.mixer_post_norm(change))
         if self.ffn is None or self.ffn_norm is None:
             return h

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lt2theory.mixers import LinearMixer, Slot, Stream
+from lt2theory.mixers import Slot, Stream
 from lt2theory.models.block import AnyMixer, Mix
 from lt2theory.models.config import LoopedConfig
 from lt2theory.ops import indexer_loss, run_attention, run_factors, stabilise
@@ -35,6 +35,7 @@ class LoopState:
         losses: Whether to compute the losses of the indexers.
 
     Attributes:
+        stream: Where the tokens stand.
         prepared: What each (layer, loop) prepared; filled only when recording.
         indexer_losses: The loss of each (layer, loop) that has an indexer; filled only when asked.
         earlier: Under `accumulate`, what each layer prepared in the loops so far.
@@ -53,7 +54,7 @@ class LoopState:
         self.earlier: Earlier = {}
         self.indexer_losses: dict[tuple[int, int], Tensor] = {}
         self._config = config
-        self._stream = stream
+        self.stream = stream
         self._slots = slots
         self._record = record
         self._losses = losses
@@ -73,7 +74,7 @@ class LoopState:
             The branch.
         """
         assert self.is_repeatable, "a part that writes to a cache or a record runs once"
-        branch = LoopState(self._config, self._stream, losses=self._losses)
+        branch = LoopState(self._config, self.stream, losses=self._losses)
         branch.earlier = dict(earlier)
         return branch
 
@@ -99,19 +100,30 @@ class LoopState:
 
         def mix(mixer: AnyMixer, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
             slot = Slot() if self._slots is None else self._slots[layer, loop]
-            if isinstance(mixer, LinearMixer):
-                factors = mixer.prepare(x, self._stream, slot)
-                self._note(layer, loop, factors)
-                return mixer.output(self._recur(layer, factors, slot), x)
-            inputs = mixer.prepare(x, self._stream, slot)
-            self._note(layer, loop, inputs)
-            return mixer.output(self._attend(layer, loop, inputs, slot), x)
+            prepared = mixer.prepare(x, self.stream, slot)
+            return mixer.output(self.run_op(layer, loop, prepared, slot), x)
 
         return mix
 
-    def _note(self, layer: int, loop: int, prepared: Prepared) -> None:
+    def run_op(
+        self, layer: int, loop: int, prepared: Prepared, slot: Slot
+    ) -> Float[Tensor, "b t h v"]:
+        """Call the op of one place of the loop.
+
+        Args:
+            layer: Layer, counted from 0.
+            loop: Loop, counted from 0.
+            prepared: What the mixer prepared there.
+            slot: What the place remembers, updated; an empty one where nothing is remembered.
+
+        Returns:
+            What the op read out.
+        """
         if self._record:
             self.prepared[layer, loop] = prepared
+        if isinstance(prepared, Factors):
+            return self._recur(layer, prepared, slot)
+        return self._attend(layer, loop, prepared, slot)
 
     def _recur(self, layer: int, factors: Factors, slot: Slot) -> Float[Tensor, "b t h v"]:
         if self._config.loop_state == "accumulate":
@@ -122,7 +134,7 @@ class LoopState:
         if factors.log_write is not None:
             return self._recur_normalised(factors, slot)
         o, slot.state = run_factors(
-            respect_segments(factors, self._stream),
+            respect_segments(factors, self.stream),
             initial_state=slot.state,
             backend=self._config.backend,
         )
@@ -130,15 +142,15 @@ class LoopState:
 
     def _recur_normalised(self, factors: Factors, slot: Slot) -> Float[Tensor, "b t h v"]:
         """The stabiliser depends on all factors of a token, so it comes after they are joined."""
-        segments = self._stream.segments
+        segments = self.stream.segments
         plain = stabilise(
             factors,
             slot.log_max,
-            starts=self._stream.starts(),
+            starts=self.stream.starts(),
             real=None if segments is None else segments >= 0,
         )
         read, slot.state = run_factors(
-            respect_segments(plain.factors, self._stream),
+            respect_segments(plain.factors, self.stream),
             initial_state=slot.state,
             backend=self._config.backend,
         )
@@ -150,8 +162,8 @@ class LoopState:
     ) -> Float[Tensor, "b t h v"]:
         new = inputs.k.shape[1]
         inputs = _with_past(inputs, slot)
-        asking = self._stream.segments
-        asked = self._stream.segments_with_past(inputs.k.shape[1] - new)
+        asking = self.stream.segments
+        asked = self.stream.segments_with_past(inputs.k.shape[1] - new)
         backend = self._config.backend
         o = run_attention(inputs, query_segments=asking, key_segments=asked, backend=backend)
         if self._losses and isinstance(inputs, IndexedInputs):

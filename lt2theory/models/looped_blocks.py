@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from lt2theory.mixers.norm import RMSNorm
+from lt2theory.models.block import Block
 from lt2theory.models.checkpointing import recomputed
+from lt2theory.models.compiled_block import run_compiled
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.loop_state import LoopState
 
@@ -19,12 +21,15 @@ class LoopedBlocks(nn.Module):
         blocks: The N blocks, shared over the loops.
         loop_gate: rho_tau `[T d]`, where the config has it.
         norm: The norm at the end, or at the end of every loop.
+        compiled: Whether calls for training (gradients on, no cache, no trace) run the parts
+            around the ops compiled by torch.compile; false in a new model.
     """
 
     config: LoopedConfig
     blocks: nn.ModuleList
     loop_gate: nn.Parameter
     norm: RMSNorm
+    compiled: bool = False
 
     def _loop(
         self,
@@ -69,5 +74,9 @@ class LoopedBlocks(nn.Module):
 
     def _one_block(self, layer: int, loop: int, h: Tensor, state: LoopState) -> Tensor:
         """The residual stream through one block of one loop."""
-        after: Tensor = self.blocks[layer](h, state.mix_at(layer, loop))
+        block = self.blocks[layer]
+        if self.compiled and state.is_repeatable and torch.is_grad_enabled():
+            assert isinstance(block, Block)
+            return run_compiled(block, h, state, layer, loop)
+        after: Tensor = block(h, state.mix_at(layer, loop))
         return after

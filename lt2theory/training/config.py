@@ -142,6 +142,19 @@ class CurriculumConfig(_Frozen):
         description="Use torch's deterministic algorithms alone: the same bits again on the same "
         "machine. On 'cuda' it needs CUBLAS_WORKSPACE_CONFIG=:4096:8 in the environment.",
     )
+    compile: bool = Field(
+        False,
+        description="Fuse the parts of the blocks around the recurrences by torch.compile in "
+        "training steps: the same numbers up to rounding, after seconds to half a minute of "
+        "compiling at the first step of the first two stages (kept on disk by torch). It pays in "
+        "long runs and needs a C++ compiler.",
+    )
+    cuda_graph: bool = Field(
+        False,
+        description="Replay every stage's training step as one CUDA graph, which takes the host "
+        "out of the way; for 'cuda' only. Losses are read some steps later: a divergence is found "
+        "late, but ends the run at the same step with the same weights.",
+    )
     threads: int | None = Field(
         None, ge=1, description="Threads a tensor operation may use; none leaves torch's choice."
     )
@@ -161,6 +174,10 @@ class CurriculumConfig(_Frozen):
             raise ValueError(
                 f"deterministic: got True with model.backend={self.model.backend!r}, whose kernels "
                 "choose their block sizes by measuring; allowed backends: auto, chunked, reference"
+            )
+        if self.cuda_graph and self.device != "cuda":
+            raise ValueError(
+                f"cuda_graph: got True with device={self.device!r}; allowed with device='cuda' only"
             )
         if self.test_stages and not self.test:
             raise ValueError(

@@ -1,9 +1,9 @@
 """One optimisation step: loss on the labelled positions, clipping, AdamW, divergence."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -58,12 +58,16 @@ def learning_rate_factor(config: OptimiserConfig, step: int, budget: int) -> flo
     return config.final_fraction + (1 - config.final_fraction) * course
 
 
-def make_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.AdamW:
+def make_optimiser(
+    model: nn.Module, config: OptimiserConfig, *, capturable: bool = False
+) -> torch.optim.AdamW:
     """AdamW (arXiv 1711.05101) with weight decay on matrices only.
 
     Args:
         model: The model.
         config: Its settings; the learning rate is set before every step.
+        capturable: Whether its step can be part of a CUDA graph: the learning rates are then
+            tensors on the model's device. What it keeps has the same form either way.
 
     Returns:
         The optimiser.
@@ -73,7 +77,14 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig) -> torch.optim.Ada
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, betas=config.betas, fused=True)
+    if not capturable:
+        return torch.optim.AdamW(groups, betas=config.betas, fused=True)
+    device = parameters[0].device
+    for group in groups:
+        group["lr"] = torch.zeros((), device=device)
+    return torch.optim.AdamW(
+        groups, betas=config.betas, fused=True, capturable=device.type == "cuda"
+    )
 
 
 def masked_loss(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -88,6 +99,78 @@ def masked_loss(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
         A scalar in nats, computed in float32.
     """
     return F.cross_entropy(logits[mask].float(), targets[mask])
+
+
+def masked_loss_of_fixed_shape(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+    """`masked_loss` without picking out the labelled positions, whose number the host would need.
+
+    Args:
+        logits: `[b t vocab]`.
+        targets: Token ids `[b t]`, read where the mask is true.
+        mask: Where there is a label `[b t]`.
+
+    Returns:
+        A scalar in nats, computed in float32.
+    """
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.where(mask, -100).flatten())
+
+
+def clipped_gradients(
+    model: LoopedModel,
+    batch: tuple[Tensor, Tensor, Tensor],
+    *,
+    clip: float | None,
+    runtime: Runtime,
+    auxiliary_weight: float,
+    loss: Callable[[Tensor, Tensor, Tensor], Tensor] = masked_loss,
+) -> dict[str, Tensor]:
+    """The part of a step before the optimiser's.
+
+    Args:
+        model: The model; its gradients are replaced.
+        batch: Inputs, targets and mask `[b t]`.
+        clip: Largest gradient norm, or None.
+        runtime: Device and precision.
+        auxiliary_weight: Weight of the losses that parts of the model have of their own; at 0 they
+            are not computed.
+        loss: Cross-entropy from logits, targets and mask.
+
+    Returns:
+        Scalars by name: `loss`, `gradient norm` (before clipping), and the auxiliary losses.
+    """
+    inputs, targets, mask = batch
+    model.zero_grad(set_to_none=True)
+    own: dict[str, Tensor] = {}
+    with runtime.autocast():
+        logits = model(inputs, losses=own if auxiliary_weight else None)
+    main = loss(logits, targets, mask)
+    total = main
+    for each in own.values():
+        total = total + auxiliary_weight * each
+    total.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), math.inf if clip is None else clip)
+    return {"loss": main.detach(), "gradient norm": norm} | {
+        name: each.detach() for name, each in own.items()
+    }
+
+
+def finite_result(values: Mapping[str, float]) -> StepResult:
+    """What a step saw, if it is all finite.
+
+    Args:
+        values: Numbers by name, as `clipped_gradients` names them.
+
+    Returns:
+        The result.
+
+    Raises:
+        DivergenceError: One of them is not finite.
+    """
+    own = {name: x for name, x in values.items() if name not in ("loss", "gradient norm")}
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise DivergenceError(f"the {name}{' loss' if name in own else ''} is {value}")
+    return StepResult(values["loss"], values["gradient norm"], own)
 
 
 def train_step(
@@ -119,21 +202,14 @@ def train_step(
         DivergenceError: One of them is not finite; neither model nor optimiser has changed.
     """
     inputs, targets, mask = (runtime.tensor(array) for array in batch)
-    own: dict[str, Tensor] = {}
-    with runtime.autocast():
-        logits = model(inputs, losses=own if auxiliary_weight else None)
-    loss = masked_loss(logits, targets, mask)
-    optimiser.zero_grad(set_to_none=True)
-    total = loss
-    for each in own.values():
-        total = total + auxiliary_weight * each
-    total.backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), math.inf if clip is None else clip)
-    result = StepResult(loss.item(), norm.item(), {name: x.item() for name, x in own.items()})
-    values = {"loss": result.loss, "gradient norm": result.gradient_norm}
-    for name, value in (values | {f"{x} loss": y for x, y in result.auxiliary.items()}).items():
-        if not np.isfinite(value):
-            raise DivergenceError(f"the {name} is {value}")
+    seen = clipped_gradients(
+        model,
+        (inputs, targets, mask),
+        clip=clip,
+        runtime=runtime,
+        auxiliary_weight=auxiliary_weight,
+    )
+    result = finite_result({name: value.item() for name, value in seen.items()})
     for group in optimiser.param_groups:
         group["lr"] = learning_rate
     optimiser.step()

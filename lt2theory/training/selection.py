@@ -12,15 +12,11 @@ from lt2theory.models import LoopedModel
 from lt2theory.training.config import CurriculumConfig, resolve
 from lt2theory.training.draws import evaluation_batch, training_batch
 from lt2theory.training.evaluation import evaluate
-from lt2theory.training.optimiser import (
-    DivergenceError,
-    learning_rate_factor,
-    make_optimiser,
-    train_step,
-)
+from lt2theory.training.optimiser import DivergenceError, learning_rate_factor
 from lt2theory.training.records import Candidate
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.signals import StopRequest
+from lt2theory.training.stepper import make_stepper
 
 SEED_OFFSET = 1_000_000
 """Added to the run's seed, once for each further selection seed."""
@@ -93,23 +89,17 @@ def try_candidate(
     config = config.model_copy(update={"seed": seed})
     task, stage, steps = config.task.create(), config.stages[0], config.selection_steps
     model = new_model(config, runtime)
-    optimiser = make_optimiser(model, config.optimiser)
-    for step in range(steps):
-        stop.check()
-        try:
-            train_step(
-                model,
-                optimiser,
-                training_batch(task, config, stage, step),
-                learning_rate=rate * learning_rate_factor(config.optimiser, step, steps),
-                clip=config.optimiser.clip,
-                runtime=runtime,
-                auxiliary_weight=config.optimiser.auxiliary_weight,
-            )
-        except DivergenceError:
-            return Candidate(
-                learning_rate=rate, seed=seed, steps=step, diverged=True, evaluation=None
-            )
+    stepper, done = make_stepper(config, model, runtime), 0
+    try:
+        for step in range(steps):
+            stop.check()
+            factor = learning_rate_factor(config.optimiser, step, steps)
+            stepper.take(training_batch(task, config, stage, step), rate * factor)
+            if stepper.pending >= stepper.longest_wait or step == steps - 1:
+                for _ in stepper.results():
+                    done += 1  # one by one: those before a divergence count
+    except DivergenceError:
+        return Candidate(learning_rate=rate, seed=seed, steps=done, diverged=True, evaluation=None)
     batch = evaluation_batch(task, config, stage, steps)
     evaluation, _ = evaluate(model, task, batch, runtime)
     return Candidate(

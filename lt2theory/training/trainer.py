@@ -10,16 +10,12 @@ from lt2theory.training.config import CurriculumConfig
 from lt2theory.training.draws import confirmation_batch, evaluation_batch, training_batch
 from lt2theory.training.evaluation import evaluate
 from lt2theory.training.lines import evaluation_line, stage_line, training_line
-from lt2theory.training.optimiser import (
-    DivergenceError,
-    learning_rate_factor,
-    make_optimiser,
-    train_step,
-)
+from lt2theory.training.optimiser import DivergenceError, learning_rate_factor
 from lt2theory.training.records import TrainState
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.selection import new_model
 from lt2theory.training.signals import StopRequest
+from lt2theory.training.stepper import make_stepper
 
 CONFIRMATION_SLACK = 0.01
 """How far below the pass mark the lower end of a confirmation's interval may lie."""
@@ -60,7 +56,8 @@ class CurriculumTrainer:
         self.progress = progress
         self.task = config.task.create()
         self.model = new_model(config, runtime)
-        self.optimiser = make_optimiser(self.model, config.optimiser)
+        self.stepper = make_stepper(config, self.model, runtime)
+        self.optimiser = self.stepper.optimiser
         self.state = TrainState()
         self._clock = time.perf_counter()
 
@@ -91,6 +88,8 @@ class CurriculumTrainer:
         """
         while self.state.outcome is None:
             ended = self._step(self.config.stages[len(self.state.finished)])
+            if self.stepper.pending:
+                continue  # the state stands where the last results were read
             due = self.state.step % self.config.checkpoint_every == 0
             if ended or due or self.stop.requested:
                 self.save()
@@ -112,30 +111,47 @@ class CurriculumTrainer:
     def _step(self, stage: int) -> bool:
         # One step and what is due after it; true if the stage, or the run, ended with it.
         config, state = self.config, self.state
-        factor = learning_rate_factor(config.optimiser, state.stage_step, config.step_budget)
+        ahead = self.stepper.pending
+        factor = learning_rate_factor(
+            config.optimiser, state.stage_step + ahead, config.step_budget
+        )
         began = time.perf_counter()
         try:
-            result = train_step(
-                self.model,
-                self.optimiser,
-                training_batch(self.task, config, stage, state.step),
-                learning_rate=self.rate * factor,
-                clip=config.optimiser.clip,
-                runtime=self.runtime,
-                auxiliary_weight=config.optimiser.auxiliary_weight,
-            )
+            batch = training_batch(self.task, config, stage, state.step + ahead)
+            self.stepper.take(batch, self.rate * factor)
+            results = self.stepper.results() if self._must_read() else ()
+            for result in results:
+                state.add_step(result.loss, result.gradient_norm, result.auxiliary)
         except DivergenceError as error:
             return self._diverge(stage, state.step + 1, str(error))
         state.training_seconds += time.perf_counter() - began
-        state.add_step(result.loss, result.gradient_norm, result.auxiliary)
+        if self.stepper.pending:
+            return False
         last = state.stage_step == config.step_budget
         if last or state.stage_step % config.evaluate_every == 0:
             self.run.append_metrics(training_line(state, stage, self.rate * factor))
             state.reset_means()
             return self._evaluate(stage, last=last)
-        if state.stage_step % max(config.evaluate_every // 10, 1) == 0:
+        if state.stage_step % self._show_every == 0:
             self._show(stage, state.stage_step, {"loss": result.loss})
         return False
+
+    @property
+    def _show_every(self) -> int:
+        return max(self.config.evaluate_every // 10, 1)
+
+    def _must_read(self) -> bool:
+        """Whether something is due after the last step that needs to know what it saw."""
+        config, pending = self.config, self.stepper.pending
+        stage_step = self.state.stage_step + pending
+        return (
+            pending >= self.stepper.longest_wait
+            or self.stop.requested
+            or stage_step == config.step_budget
+            or stage_step % config.evaluate_every == 0
+            or stage_step % self._show_every == 0
+            or (self.state.step + pending) % config.checkpoint_every == 0
+        )
 
     def _evaluate(self, stage: int, *, last: bool) -> bool:
         config, state = self.config, self.state

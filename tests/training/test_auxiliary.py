@@ -114,7 +114,7 @@ def test_the_column_is_the_mean_of_the_steps(
         steps.append(result.auxiliary["indexer"])
         return result
 
-    monkeypatch.setattr("lt2theory.training.trainer.train_step", step)
+    monkeypatch.setattr("lt2theory.training.stepper.train_step", step)
     run_curriculum(dsa_config(1.0), tmp_path / "run")
     means = [sum(steps[k : k + 20]) / 20 for k in (0, 20, 40)]
     found = [line["indexer_loss"] for line in train_metrics(tmp_path / "run")]
@@ -134,7 +134,7 @@ def test_an_interrupted_run_continues_to_the_same_bytes(
         return train_step(*args, **settings)
 
     with monkeypatch.context() as patch:
-        patch.setattr("lt2theory.training.trainer.train_step", step)
+        patch.setattr("lt2theory.training.stepper.train_step", step)
         with pytest.raises((Interrupted, KeyboardInterrupt)):
             run_curriculum(dsa_config(1.0), tmp_path / "parts")
     run_curriculum(dsa_config(1.0), tmp_path / "parts")

@@ -93,7 +93,7 @@ def test_a_done_run_is_returned_and_not_computed_again(
     def never(*_: Any, **__: Any) -> None:
         pytest.fail("computed again")
 
-    monkeypatch.setattr("lt2theory.training.trainer.train_step", never)
+    monkeypatch.setattr("lt2theory.training.stepper.train_step", never)
     assert run_curriculum(make_config(), tmp_path / "run") == summary
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
     assert after == before

@@ -49,7 +49,7 @@ def scripted(tmp_path: Path, make_config: Any, monkeypatch: pytest.MonkeyPatch) 
 
         monkeypatch.setattr("lt2theory.training.trainer.evaluate", answer)
         monkeypatch.setattr(
-            "lt2theory.training.trainer.train_step", lambda *_, **__: StepResult(0.5, 1.0)
+            "lt2theory.training.stepper.train_step", lambda *_, **__: StepResult(0.5, 1.0)
         )
         summary = run_curriculum(config, tmp_path / "run", progress=progress)
         assert list(given) == []
@@ -132,7 +132,7 @@ def test_a_diverging_step_is_recorded_with_its_number(
             raise DivergenceError("the loss is nan")
         return StepResult(0.5, 1.0)
 
-    monkeypatch.setattr("lt2theory.training.trainer.train_step", step)
+    monkeypatch.setattr("lt2theory.training.stepper.train_step", step)
     summary = run_curriculum(make_config(), tmp_path / "run")
     assert (summary.status, summary.diverged_at, summary.steps) == ("diverged", 7, 6)
     assert summary.divergence == "the loss is nan"
