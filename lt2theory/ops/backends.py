@@ -16,10 +16,18 @@ from lt2theory.ops.fla.recurrence import fla_recurrence
 from lt2theory.ops.fla.route import declines, describe, refuses
 from lt2theory.ops.reference import reference_recurrence
 from lt2theory.ops.registry import Backend, Registry
+from lt2theory.ops.triton_delta import route as triton_route
 from lt2theory.ops.workload import AttentionWorkload, RecurrenceWorkload
 
 AttentionRunner = Callable[[AttentionProblem], Tensor]
 RecurrenceRunner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
+
+
+def _load_triton() -> RecurrenceRunner:
+    """Our kernels; their operator is made known to torch only when they are used."""
+    from lt2theory.ops.triton_delta.recurrence import triton_recurrence
+
+    return triton_recurrence
 
 
 # Up to this many factor steps the token loop needs fewer operations than one chunk.
@@ -37,6 +45,14 @@ def _too_few_steps(workload: RecurrenceWorkload) -> str | None:
 RECURRENCES: Registry[RecurrenceWorkload, RecurrenceRunner] = Registry(
     "linear_recurrence",
     (
+        Backend(
+            name="triton",
+            load=_load_triton,
+            merit="our Triton kernels for one decay a head, first derivatives only",
+            refuses=triton_route.refuses,
+            declines=triton_route.declines,
+            describes=triton_route.describe,
+        ),
         Backend(
             name="fla",
             load=lambda: fla_recurrence,

@@ -103,8 +103,8 @@ def test_an_interrupt_goes_on_with_the_state(
         ("--limit 0", "--limit: 0.0 is not allowed (should be greater than 0)"),
         ("--workers 0", "--workers: 0 is not allowed (should be greater than or equal to 1)"),
         (
-            "--mixers gdn --backends triton",
-            "backends: none of triton serves gdn (choose from reference, chunked, ",
+            "--mixers full --backends triton",
+            "backends: none of triton serves full (choose from reference, chunked, ",
         ),
         ("--json no/x.json", "--json: 'no/x.json' cannot be written (no folder no)"),
         ("--state no/x.jsonl", "--state: 'no/x.jsonl' cannot be written (no folder no)"),

@@ -41,6 +41,12 @@ NSA_OF_FLA = (
     "needs 16 query heads for a key head"
 )
 
+UNSERVED = {
+    (mixer, "triton"): "its kernels have one decay a head, not one a channel"
+    for mixer in ("gla", "hgrn2", "kda")
+}
+"""Mixers that a backend of their op refuses, and why."""
+
 
 @cache
 def registry_of(mixer: str) -> Registry[object, object]:
@@ -68,6 +74,8 @@ def why_empty(mixer: str, backend: str, name: str) -> str | None:
         if (mixer, backend) == ("nsa", "fla"):
             return NSA_OF_FLA
         return f"`{registry_of(mixer).op}` has no such backend"
+    if (mixer, backend) in UNSERVED:
+        return UNSERVED[mixer, backend]
     if name == "accumulate" and not issubclass(MIXERS[mixer], LinearMixer):
         return "attention has no recurrent state; its layers rescan"
     return NOT_IN_FLA.get(mixer) if name == "FLA layer" else None

@@ -10,7 +10,7 @@ from lt2theory.ops.registry import Backend, Registry
 
 
 def test_names():
-    assert RECURRENCES.names == ("auto", "chunked", "fla", "reference")
+    assert RECURRENCES.names == ("auto", "chunked", "fla", "reference", "triton")
     assert ATTENTIONS.names == ("auto", "chunked", "fla", "reference")
 
 

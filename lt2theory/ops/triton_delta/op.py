@@ -59,7 +59,7 @@ def delta_rule(
 
     tiles = tiles_of(k.shape[-1], v.shape[-1])
     out, end, states, inverses = _forward_buffers(q, k, v, beta is not None, keep)
-    batch, length, factors, heads, width = k.shape
+    _, length, factors, heads, width = k.shape
     forward_kernel[_grid(tiles, k, v)](
         q, k, v, _given(log_decay, q), _given(beta, q), _given(write, q), _given(state, end),
         out, end, states, inverses,

@@ -63,8 +63,10 @@ def tiles_of(key_width: int, value_width: int) -> Tiles:
     """
     keys = _power_of_two(key_width)
     values = min(_power_of_two(value_width), 64 if keys <= 64 else 32)
-    narrow = keys * values <= 32 * 32
-    return Tiles(keys, values, 5, 2 if narrow else 4, 4 if keys <= 64 else 8)
+    if keys * values <= 32 * 32:
+        return Tiles(keys, values, 4, 1, 1)
+    # Every chunk keeps a state: with wide heads short chunks would cost more memory than inputs.
+    return Tiles(keys, values, 4, 4, 4) if keys <= 64 else Tiles(keys, values, 5, 8, 8)
 
 
 def _power_of_two(width: int) -> int:

@@ -53,11 +53,15 @@ def load_gates(
 @triton.jit
 @no_type_check
 def decays_of(raw, C: tl.constexpr):
-    """Decays from log decays: between steps `[c c]`, from the start, to the end, in total.
+    """Decays of a chunk from its log decays.
 
     The one between steps i and j is `e^{G_i - G_j}` for j at most i and 0 elsewhere; nothing
     positive is exponentiated. Log decays that empty the state are counted, not added up: they
-    would cost the sum its last digits. Also returns which steps do not empty it.
+    would cost the sum its last digits.
+
+    Returns:
+        The decays between steps `[c c]`, from the start, to the end (`[c]` both) and in total, and
+        which steps do not empty the state.
     """
     i = tl.arange(0, C)
     gone = raw < LEAST_LOG_DECAY
@@ -82,6 +86,9 @@ def unit_lower_inverse(below, LOG: tl.constexpr, PREC: tl.constexpr):
     With X the inverse of the diagonal blocks and L what lies below the first of two of them,
     `X - X L X` is the inverse of the blocks of twice the size. Unlike a power series of the whole
     matrix it stays small where beta is 2 and keys are equal.
+
+    Returns:
+        The inverse `[c c]`.
     """
     i = tl.arange(0, 1 << LOG)
     row = i[:, None]

@@ -47,13 +47,16 @@ def forward_kernel(
     while n < CHUNKS:
         step = n * C + i
         real = step < steps
-        row = (batch * steps + step) * H + head
-        raw, beta, write = load_gates(DECAY, BETA, WRITE, row, real, DECAYS, ERASES, WRITES, C)
-        k = load_rows(K, row * DK, real, c, DK)
-        v = load_rows(V, row * DV, real, e, DV)
+        row = (batch * steps + n * C) * H + head
+        raw, beta, write = load_gates(
+            DECAY + row, BETA + row, WRITE + row, i * H, real, DECAYS, ERASES, WRITES, C
+        )
+        k = load_rows(K + row * DK, i * (H * DK), real, c, DK)
+        v = load_rows(V + row * DV, i * (H * DV), real, e, DV)
         reads = real & (step % F == F - 1)
-        token = (batch * T + step // F) * H + head
-        q = load_rows(Q, token * DK, reads, c, DK)
+        token = (batch * T + n * C // F) * H + head
+        later = step // F - n * C // F
+        q = load_rows(Q + token * DK, later * (H * DK), reads, c, DK)
         between, start, end, total, _ = decays_of(raw, C)
         place = stream * CHUNKS + n
         kept = in_state & (keep != 0)
@@ -74,7 +77,7 @@ def forward_kernel(
         query_gram = tl.dot(q, tl.trans(k), input_precision=PREC) * between
         out = start[:, None] * tl.dot(q, state, input_precision=PREC)
         out += tl.dot(query_gram, u, input_precision=PREC)
-        store_rows(OUT, scale * out, token * DV, reads, e, DV)
+        store_rows(OUT + token * DV, scale * out, later * (H * DV), reads, e, DV)
         written = tl.dot(tl.trans(end[:, None] * k), u, input_precision=PREC)
         state = total * state + written
         n += 1

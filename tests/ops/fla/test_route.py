@@ -10,6 +10,7 @@ from lt2theory.ops import RECURRENCES, Factors, explain_recurrence, linear_recur
 from lt2theory.ops import known_faults as faults
 from lt2theory.ops.fla import route as module
 from lt2theory.ops.selftest_verdicts import Verdict
+from lt2theory.ops.triton_delta import route as triton_route
 from lt2theory.ops.workload import RecurrenceWorkload
 
 WORKLOAD = RecurrenceWorkload(
@@ -31,8 +32,9 @@ WORKLOAD = RecurrenceWorkload(
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """FLA 0.6.0 and a chosen Triton, 3.6.0 at first."""
+    """FLA 0.6.0 and a chosen Triton, 3.6.0 at first; our own kernels, which come first, away."""
     monkeypatch.setattr(module, "is_installed", lambda: True)
+    monkeypatch.setattr(triton_route, "is_installed", lambda: False)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
 
     def choose(triton: str) -> None:
@@ -118,8 +120,8 @@ def test_without_fla(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_auto_takes_it_on_a_gpu_and_names_the_kernel() -> None:
     choice = RECURRENCES.choose(WORKLOAD)
-    assert str(choice) == (
-        "fla: FLA's Triton kernels, first derivatives only: chunk_gated_delta_rule"
+    assert str(choice).startswith(
+        "fla: FLA's Triton kernels, first derivatives only: chunk_gated_delta_rule; not triton"
     )
 
 

@@ -84,7 +84,13 @@ def test_twin(
     write: bool,
 ) -> None:
     factors = make_factors(
-        length=length, num_factors=num_factors, batch=1, heads=1, decay=decay, beta=beta, write=write
+        length=length,
+        num_factors=num_factors,
+        batch=1,
+        heads=1,
+        decay=decay,
+        beta=beta,
+        write=write,
     )
     state = torch.randn(1, 1, 4, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     found = gradients(run(size), factors, state)

@@ -63,13 +63,17 @@ def unit_lower_inverse(below: Tensor) -> Tensor:
     i = torch.arange(size)
     inverse, block = torch.eye(size, dtype=below.dtype), 1
     while block < size:
-        corner = (i[:, None] // (2 * block) == i // (2 * block)) & (i[:, None] // block > i // block)
+        corner = (i[:, None] // (2 * block) == i // (2 * block)) & (
+            i[:, None] // block > i // block
+        )
         inverse = inverse - inverse @ (below * corner) @ inverse
         block *= 2
     return inverse
 
 
-def forward(x: Stream, state: Tensor, size: int) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
+def forward(
+    x: Stream, state: Tensor, size: int
+) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
     outputs, states, inverses = [], [], []
     for start in range(0, len(x.k), size):
         c = x.chunk(start, size)
@@ -124,13 +128,12 @@ def _chunk_backward(
     # What decays up to step i, from a step j on, and from one end of the chunk to the other.
     until = pairs.sum(1) - pairs.sum(0) + (c.q * read).sum(1) - erase[:, 0] * erased
     since = (u * pushed).sum(1)
-    through = until.flip(0).cumsum(0).flip(0) + since.cumsum(0) - since + d.total * (ds * state).sum()
+    through = (
+        until.flip(0).cumsum(0).flip(0) + since.cumsum(0) - since + d.total * (ds * state).sum()
+    )
     grads = Stream(
         q=read + dp @ c.k,
-        k=dp.T @ c.q
-        + (dh + dh.T) @ c.k
-        - erase * (dr @ state.T)
-        + d.end[:, None] * (u @ ds.T),
+        k=dp.T @ c.q + (dh + dh.T) @ c.k - erase * (dr @ state.T) + d.end[:, None] * (u @ ds.T),
         v=c.write[:, None] * dr,
         log_decay=torch.where(d.kept, through, 0.0),
         beta=(d_erase_gram * gram).sum(1) - d.start * erased,

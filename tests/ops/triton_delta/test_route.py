@@ -1,0 +1,105 @@
+"""What our kernels of the recurrence refuse, and when `auto` takes them; nothing is run."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from lt2theory.ops import RECURRENCES
+from lt2theory.ops.fla import route as fla_route
+from lt2theory.ops.selftest_verdicts import Verdict
+from lt2theory.ops.triton_delta import route as module
+from lt2theory.ops.workload import RecurrenceWorkload
+
+WORKLOAD = RecurrenceWorkload(
+    device="cuda",
+    dtype=torch.float32,
+    length=128,
+    num_factors=1,
+    num_heads=4,
+    key_width=32,
+    value_width=32,
+    decay="scalar",
+    erases=True,
+    order="decay_first",
+    gradients=True,
+    tf32=True,
+    architecture="hopper",
+)
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """No FLA, and a self-test that passes; returns the kernels that it was asked about."""
+    asked: list[str] = []
+
+    def find(shape: str, run: object) -> Verdict:
+        asked.append(shape)
+        return Verdict(True, "gradient of k", 1e-3, 5e-3)
+
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(module, "is_installed", lambda: True)
+    monkeypatch.setattr(fla_route, "is_installed", lambda: False)
+    monkeypatch.setattr(module, "find_verdict", find)
+    monkeypatch.setattr(module.ShapeClass, "of", classmethod(lambda cls, name, workload: name))
+    return asked
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("decay", ["none", "scalar"])
+@pytest.mark.parametrize("order", ["decay_first", "erase_first"])
+def test_auto_takes_them(dtype: torch.dtype, decay: str, order: str, machine: list[str]) -> None:
+    choice = RECURRENCES.choose(replace(WORKLOAD, dtype=dtype, decay=decay, order=order))
+    assert str(choice).startswith("triton: our Triton kernels for one decay a head")
+    assert len(machine) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"device": "cpu"}, "run on CUDA tensors, not on cpu; move the model or ask for 'chunked'"),
+        ({"dtype": torch.float64}, "float32 at most, not torch.float64; ask for 'chunked'"),
+        ({"decay": "vector"}, "one decay a head, not one a channel; ask for 'fla' or 'chunked'"),
+        ({"key_width": 129}, "key width 129 exceeds 128; take more, narrower heads"),
+        ({"value_width": 256}, "value width 256 exceeds 128; take more, narrower heads"),
+        ({"transformed": True}, "cannot be transformed by torch.func"),
+    ],
+)
+def test_refusals_say_what_to_do(changes: dict[str, object], reason: str) -> None:
+    workload = replace(WORKLOAD, **changes)
+    assert reason in str(module.refuses(workload))
+    with pytest.raises(ValueError, match="backend 'triton' cannot run this linear_recurrence"):
+        RECURRENCES.choose(workload, "triton")
+    assert RECURRENCES.choose(workload).backend.name == "chunked"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"tf32": False}, "float32 products would be rounded to TensorFloat-32"),
+        ({"length": 4, "num_factors": 4}, "16 factor steps are fewer than a chunk is worth"),
+        ({"erases": False}, "erase and write with one strength"),
+        ({"own_write": True}, "erase and write with one strength"),
+    ],
+)
+def test_auto_passes_them_over_and_a_name_does_not(
+    changes: dict[str, object], reason: str, machine: list[str]
+) -> None:
+    workload = replace(WORKLOAD, **changes)
+    assert reason in str(RECURRENCES.choose(workload))
+    assert RECURRENCES.choose(workload).backend.name != "triton"
+    assert RECURRENCES.choose(workload, "triton").backend.name == "triton"
+    assert not machine, "nothing is tested that is not asked for"
+
+
+def test_a_failed_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = Verdict(False, "gradient of k", 0.5, 5e-3)
+    monkeypatch.setattr(module, "find_verdict", lambda shape, run: verdict)
+    choice = RECURRENCES.choose(WORKLOAD)
+    assert choice.backend.name == "chunked"
+    assert "not triton: gradient self-test failed: gradient of k" in str(choice)
+
+
+def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "is_installed", lambda: False)
+    assert "triton is not installed" in str(module.refuses(WORKLOAD))
