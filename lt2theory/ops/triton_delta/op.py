@@ -7,8 +7,8 @@ scalar decays (2412.06464), the unit triangular inverse by doubling blocks. The 
 the state before every chunk and the chunk's inverse; the backward pass walks in reverse and
 computes everything else again. Nothing waits for the device, is tuned, or adds in a loose order.
 
-Products round their operands to TensorFloat-32, but for the inverse, which is float32 to a few
-bits (three such products); sums are float32.
+Products round their operands to TensorFloat-32, those of the inverse where `tiles` says so; sums
+are float32.
 
 Axes: b batch, t time, f factors a token, h heads, n chunks, c steps of a chunk, k key width,
 v value width.
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lt2theory.ops.triton_delta.tiles import Tiles, tiles_of
 
-_PRODUCTS, _INVERSES = "tf32", "tf32x3"
+_PRODUCTS = "tf32"
 
 # The annotations below are read by torch as the schemas of the operators.
 
@@ -66,7 +66,7 @@ def delta_rule(
         length, factors, tiles.chunks(length * factors), scale, int(state is not None), int(keep),
         H=heads, DK=width, DV=v.shape[-1], BK=tiles.keys, BV=tiles.values, LOG=tiles.log_steps,
         DECAYS=log_decay is not None, ERASES=beta is not None, WRITES=write is not None,
-        PREC=_PRODUCTS, FINE=_INVERSES, num_warps=tiles.forward_warps,
+        PREC=_PRODUCTS, FINE=tiles.inverse, num_warps=tiles.forward_warps,
     )  # fmt: skip
     return out, end, states, inverses
 
