@@ -1,5 +1,7 @@
 """What is measured on looped models, and the operators that the theory is about."""
 
+from lt2theory.analysis.characters import Component as Component
+from lt2theory.analysis.characters import components as components
 from lt2theory.analysis.composed_factors import ComposedFactors as ComposedFactors
 from lt2theory.analysis.composed_factors import composed_factors as composed_factors
 from lt2theory.analysis.composition import compose_factors as compose_factors
@@ -7,6 +9,20 @@ from lt2theory.analysis.composition import correction_spectrum as correction_spe
 from lt2theory.analysis.diagonal_low_rank import DiagonalLowRank as DiagonalLowRank
 from lt2theory.analysis.gradients import LoopGradients as LoopGradients
 from lt2theory.analysis.gradients import loop_gradients as loop_gradients
+from lt2theory.analysis.group_codes import held_codes as held_codes
+from lt2theory.analysis.group_moves import code_elements as code_elements
+from lt2theory.analysis.group_moves import code_row as code_row
+from lt2theory.analysis.group_readout import residual_readout as residual_readout
+from lt2theory.analysis.group_readout import silenced_accuracy as silenced_accuracy
+from lt2theory.analysis.group_readout import state_readout as state_readout
+from lt2theory.analysis.group_verdict import code_kind as code_kind
+from lt2theory.analysis.group_verdict import named_codes as named_codes
+from lt2theory.analysis.group_words import GroupWords as GroupWords
+from lt2theory.analysis.group_words import Place as Place
+from lt2theory.analysis.group_words import group_words as group_words
+from lt2theory.analysis.group_words import places as places
+from lt2theory.analysis.group_words import products_of_two as products_of_two
+from lt2theory.analysis.group_words import readable as readable
 from lt2theory.analysis.grouping import group_by_input as group_by_input
 from lt2theory.analysis.indexer import selected_mass as selected_mass
 from lt2theory.analysis.influence import Influence as Influence

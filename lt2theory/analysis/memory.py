@@ -4,7 +4,6 @@ A pair is one factor's key and value; under `accumulate` a token stores one for 
 An mLSTM's state is its memory C, before the normaliser and without the stabiliser's scale.
 """
 
-from collections.abc import Iterator
 from typing import get_args
 
 import numpy as np
@@ -12,12 +11,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from lt2theory.analysis._checks import check_at_least
 from lt2theory.analysis.rank import RankKind, effective_rank, numerical_rank
-from lt2theory.analysis.received import received_factors, token_range
+from lt2theory.analysis.received import received_factors, states_over_time
 from lt2theory.models import LoopTrace
-from lt2theory.ops import run_factors, run_normalised
-from lt2theory.ops.factors import Factors
 
 
 def state_rank(
@@ -44,7 +40,7 @@ def state_rank(
     """
     tables = []
     for layer, loop, factors in received_factors(trace):
-        for num_tokens, state in _states(factors, every, backend):
+        for num_tokens, state in states_over_time(factors, every=every, backend=backend):
             values = torch.linalg.svdvals(state)
             num_pairs = num_tokens * factors.num_factors
             columns = {
@@ -85,7 +81,7 @@ def retrieval_snr(trace: LoopTrace, *, every: int = 1, backend: str = "auto") ->
     """
     tables = []
     for layer, loop, factors in received_factors(trace):
-        for num_tokens, state in _states(factors, every, backend):
+        for num_tokens, state in states_over_time(factors, every=every, backend=backend):
             keys = factors.k[:, :num_tokens].flatten(1, 2).transpose(1, 2).flip(2)
             values = factors.v[:, :num_tokens].flatten(1, 2).transpose(1, 2).flip(2)
             read = keys @ state
@@ -130,25 +126,6 @@ def recall_horizon(table: pd.DataFrame, *, least_snr: float | int = 1) -> pd.Dat
     with np.errstate(divide="ignore", invalid="ignore"):
         snr = sums["signal"].to_numpy() / sums["noise"].to_numpy()
     return sums[[*keys, "horizon"]].assign(snr=snr)
-
-
-def _states(factors: Factors, every: int, backend: str) -> Iterator[tuple[int, Tensor]]:
-    """Yield (tokens read, state `[b h k v]`) after each `every` tokens and after the last."""
-    check_at_least("every", every, 1)
-    length = factors.k.shape[1]
-    state: Tensor | None = None
-    log_max: Tensor | None = None
-    for start in range(0, length, every):
-        stop = min(start + every, length)
-        part = token_range(factors, start, stop)
-        if part.log_write is None:
-            _, state = run_factors(part, initial_state=state, backend=backend)
-            yield stop, state
-        else:
-            _, state, log_max = run_normalised(
-                part, initial_state=state, initial_log_max=log_max, backend=backend
-            )
-            yield stop, state[..., :-1] * log_max.exp()[..., None, None]
 
 
 def _rows(columns: dict[str, Tensor]) -> pd.DataFrame:

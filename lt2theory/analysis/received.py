@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from lt2theory.analysis._checks import check_at_least
 from lt2theory.models import LoopTrace
+from lt2theory.ops import run_factors, run_normalised
 from lt2theory.ops.factors import Factors
 
 
@@ -56,6 +59,39 @@ def token_range(factors: Factors, start: int, stop: int) -> Factors:
         write=cut(factors.write),
         log_write=cut(factors.log_write),
     )
+
+
+def states_over_time(
+    factors: Factors, *, every: int = 1, backend: str = "auto"
+) -> Iterator[tuple[int, Float[Tensor, "b h k v"]]]:
+    """The matrix states of a recurrence that starts empty.
+
+    Args:
+        factors: What it received; an mLSTM's state is its memory C, before the normaliser.
+        every: Tokens between two states; the last one always comes.
+        backend: Backend that runs the recurrence.
+
+    Yields:
+        Tokens read so far, and the state `[b h k v]`.
+
+    Raises:
+        ValueError: If `every` is below 1.
+    """
+    check_at_least("every", every, 1)
+    length = factors.k.shape[1]
+    state: Tensor | None = None
+    log_max: Tensor | None = None
+    for start in range(0, length, every):
+        stop = min(start + every, length)
+        part = token_range(factors, start, stop)
+        if part.log_write is None:
+            _, state = run_factors(part, initial_state=state, backend=backend)
+            yield stop, state
+        else:
+            _, state, log_max = run_normalised(
+                part, initial_state=state, initial_log_max=log_max, backend=backend
+            )
+            yield stop, state[..., :-1] * log_max.exp()[..., None, None]
 
 
 def _in_float64(factors: Factors) -> Factors:

@@ -23,6 +23,7 @@ from lt2theory.analysis import (
     state_rank,
     windows_of,
 )
+from lt2theory.experiments.analysis_codes import group_tables
 from lt2theory.models import LoopedModel, LoopTrace
 from lt2theory.ops.factors import Factors
 from tasks import Batch, Task
@@ -56,8 +57,8 @@ def measure(
 
     Returns:
         Table name -> table. `transitions`, `spectrum` and `states` are there for models with a
-        recurrence only, `elements` and `representations` for word problems alone, `reach` and
-        `law` for windows.
+        recurrence only, `elements`, `representations` and those of `group_tables` for word
+        problems alone, `reach` and `law` for windows.
     """
     tokens = torch.from_numpy(batch.inputs)
     with torch.no_grad():
@@ -72,6 +73,7 @@ def measure(
         tables["states"] = state_rank(some, every=max(1, length // TIMES))
         if isinstance(task, GroupWord):
             tables |= _word_problem(tables["transitions"], tokens[:rows], task, trace)
+            tables |= group_tables(model, task, length, seed=seed)
     tables |= _influence(model, tokens, seed)
     tables |= _gradients(model, tokens, batch)
     return tables

@@ -9,6 +9,7 @@ from lt2theory.experiments.judgement import (
     joint_verdict,
 )
 from lt2theory.experiments.measures import transition_ranks
+from lt2theory.experiments.named_codes import code_table, found_codes, said_of_codes
 from lt2theory.experiments.question import Answer, Evidence, Question
 from lt2theory.experiments.recipes import word_problem
 from lt2theory.experiments.word_problem_predictions import (
@@ -136,6 +137,7 @@ def _rank(evidence: Evidence, tables: Mapping[str, pd.DataFrame], row: Predictio
     )
     if not tables:
         return section
+    found = {seed: found_codes(path, LENGTH) for seed, path in evidence.trained(ACCUMULATE).items()}
     frame = pd.concat([effective_ranks(table, label) for label, table in tables.items()])
     models = sum(len(evidence.trained(label)) for label in tables)
     figure = ReportFigure(
@@ -147,8 +149,12 @@ def _rank(evidence: Evidence, tables: Mapping[str, pd.DataFrame], row: Predictio
     )
     return replace(
         section,
+        happened=[row.happened, *([said_of_codes(found, ACCUMULATE)] if found else [])],
         figures=[figure],
-        tables=[ReportTable(_rank_table(tables), "Medians over tokens, heads and seeds.")],
+        tables=[
+            ReportTable(_rank_table(tables), "Medians over tokens, heads and seeds."),
+            *_code_tables(found),
+        ],
         notes=[
             "Rank counts directions however weak, here those of the transitions multiplied out in "
             "float64; keys count as independent where the least singular value that this leaves "
@@ -157,6 +163,19 @@ def _rank(evidence: Evidence, tables: Mapping[str, pd.DataFrame], row: Predictio
             "which mixers without erasure show for every T (R8)."
         ],
     )
+
+
+def _code_tables(found: Mapping[int, pd.DataFrame]) -> list[ReportTable]:
+    table = code_table(found)
+    if table.empty:
+        return []
+    caption = (
+        f"What the states of the {ACCUMULATE} models hold of the product, at the best head of "
+        "every representation: how much of the next product's code its transitions put in place, "
+        "how much of them the token's element alone explains, and how far the effective rank on "
+        "the code's key directions is from rank(I - rho(g)). `lt2 analyze RUN` says more."
+    )
+    return [ReportTable(table, caption)]
 
 
 def _rank_table(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -6,14 +6,22 @@ from typing import Any
 import pandas as pd
 
 from lt2theory.analysis.representation import IDLE, PERMUTATION, TOLERANCE
+from lt2theory.report.analysis_codes import TITLE as CODES
 from lt2theory.report.analysis_transitions import semantics
 from lt2theory.report.content import ReportFigure, ReportTable, Section
-from lt2theory.report.figures import (
-    rank_by_element,
-)
+from lt2theory.report.figures import rank_by_element
 from lt2theory.report.tables import format_number
 
 MOST_ELEMENTS = 30
+TITLE = "The group, element by element"
+QUESTION = (
+    "Does a head carry the group as permutation matrices, so that the transition of g has rank "
+    "n - cycles(g) (E2)?"
+)
+NOTHING_ERASED = (
+    "This comparison does not apply: no mixer here erases, so that every transition is its gate "
+    "and has no correction whose rank could be n - cycles (R8)."
+)
 
 
 def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any]) -> list[Section]:
@@ -28,6 +36,8 @@ def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any
     """
     if "elements" not in tables:
         return []
+    if not tables["transitions"]["mixer_erases"].any():
+        return [Section(TITLE, QUESTION, happened=[NOTHING_ERASED])]
     elements, carried = tables["elements"], tables["representations"]
     first = carried.iloc[0]
     best = elements[
@@ -40,7 +50,7 @@ def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any
         low=elements["carried_low"],
         high=elements["carried_high"],
     )
-    found = _carried(carried, facts)
+    found = _carried(carried, facts, named="group_readout" in tables)
     shown = pd.DataFrame(
         {
             "element": best["element"],
@@ -72,11 +82,8 @@ def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any
     )
     return [
         Section(
-            title="The group, element by element",
-            question=(
-                "Does a head carry the group as permutation matrices, so that the transition of g "
-                "has rank n - cycles(g) (E2)?"
-            ),
+            title=TITLE,
+            question=QUESTION,
             happened=found,
             figures=[figure],
             tables=[
@@ -102,7 +109,7 @@ def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any
     ]
 
 
-def _carried(carried: pd.DataFrame, facts: Mapping[str, Any]) -> list[str]:
+def _carried(carried: pd.DataFrame, facts: Mapping[str, Any], *, named: bool) -> list[str]:
     first = carried.iloc[0]
     where = _head(first["layer"], first["head"])
     deviation = format_number(first["deviation"], 2)
@@ -118,23 +125,26 @@ def _carried(carried: pd.DataFrame, facts: Mapping[str, Any]) -> list[str]:
         ]
     else:
         found = [
-            f"No head shows n - cycles within {TOLERANCE:g}: the nearest is {where}, with a mean "
-            f"deviation of {deviation}. If the model tracks the group, it found another way."
+            f"No head shows n - cycles over all its key directions within {TOLERANCE:g}: the "
+            f"nearest is {where}, with a mean deviation of {deviation}."
         ]
     others = carried[(carried["representation"] != PERMUTATION) & carried["within"]]
     # Ranks of zero throughout fit "nothing" whatever the model does; they name no representation.
-    named = others[~others["representation"].str.startswith("nothing")]
+    shown = others[~others["representation"].str.startswith("nothing")]
     found += [
         f"{_head(row['layer'], row['head']).capitalize()} shows the ranks of "
         f"{row['representation']} (deviation {format_number(row['deviation'], 2)})."
-        for row in others.to_dict("records")
+        for row in shown.to_dict("records")
     ]
-    if not first["within"]:
+    if named:
         found.append(
-            "The numbers suggest the representations named above (E8)."
-            if len(named)
-            else "None of the other representations listed below fits either (E8): the group may "
-            "be spread over several heads, layers or loops, or carried outside the states."
+            "A head that carries a representation on some directions may change its others too: "
+            f"what the states hold, and the ranks there, is under {CODES!r}."
+        )
+    elif not first["within"] and not len(shown):
+        found.append(
+            "None of the other representations listed below fits either (E8): the group may be "
+            "spread over several heads, layers or loops, or carried outside the states."
         )
     return found
 

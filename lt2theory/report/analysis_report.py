@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from lt2theory.report.analysis_codes import code_sections
 from lt2theory.report.analysis_elements import element_sections
 from lt2theory.report.analysis_influence import influence_section
 from lt2theory.report.analysis_stability import gradient_section, saw_tooth_section
@@ -56,8 +57,10 @@ def analysis_report(
     Returns:
         The report.
     """
+    codes = code_sections(tables, facts)
     sections = [
         transition_section(tables, facts),
+        *codes,
         *element_sections(tables, facts),
         state_section(tables),
         influence_section(tables, facts),
@@ -69,6 +72,7 @@ def analysis_report(
         summary=[
             _setting(facts),
             SEMANTICS[semantics(facts)] if has_recurrence(tables) else NO_STATE,
+            *(one.happened[0] for one in codes),
         ],
         sections=sections,
         glossary=terms(*TERMS),

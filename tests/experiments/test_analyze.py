@@ -69,6 +69,9 @@ def test_a_word_problem_under_accumulate(trained, capsys, tmp_path):
         "states",
         "elements",
         "representations",
+        "group_readout",
+        "group_heads",
+        "group_silenced",
         "influence",
         "weight_gradients",
         "state_gradients",
@@ -78,6 +81,8 @@ def test_a_word_problem_under_accumulate(trained, capsys, tmp_path):
     assert tables["transitions"]["acts_on_state"].all()
     page = (folder / "analysis" / "report.html").read_text()
     assert "product of the transitions really acts on that state (L2)" in page
+    assert "No representation can be named: the product is not tracked" in page
+    assert facts["findings"]["The representation that the model found"][0].startswith("No repr")
     assert "http" not in page.replace("http-equiv", "")
 
 
@@ -105,6 +110,9 @@ def test_pure_attention_has_no_transitions(trained):
 def test_a_mixer_that_erases_nothing_says_so(trained):
     analysis = analyze_run(trained("linear_attention"), instances=2)
     assert "No mixer here erases" in text_of(analysis)
+    found = analysis.facts["findings"]["The group, element by element"]
+    assert len(found) == 1
+    assert found[0].startswith("This comparison does not apply: no mixer here erases")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from lt2theory.experiments import word_problem
 from lt2theory.experiments.word_problem import answer, question
 from lt2theory.experiments.word_problem_predictions import ACCUMULATE, LENGTH, ONE, RESCAN
-from tests.experiments.word_problem_runs import ARMS, arms, ranks
+from tests.experiments.word_problem_runs import ARMS, CODES, arms, ranks
 
 
 def test_the_runs_are_those_that_are_read() -> None:
@@ -32,6 +32,7 @@ def test_the_sections_follow_the_runs(
         return ranks([1, 1, 1], [2, 2, 3], [True] * 3)
 
     monkeypatch.setattr(word_problem, "transition_ranks", fake)
+    monkeypatch.setattr(word_problem, "found_codes", lambda *_: CODES)
     evidence = make_evidence(arms(outcome, (5, 4, 2), diverged=(ACCUMULATE,)))
     report = answer(evidence)
     learnt, rank = report.sections
@@ -39,6 +40,9 @@ def test_the_sections_follow_the_runs(
         "not as predicted", "inconclusive", "not as predicted"]  # fmt: skip
     assert (learnt.verdict, rank.verdict) == ("not as predicted", "not as predicted")
     assert "3 with T = 2" in rank.happened[0]
+    assert "in 4 of 4 models a head carries the standard representation" in rank.happened[1]
+    assert "within 0.02 in the mean" in rank.happened[1]
+    assert rank.tables[1].frame["key directions"].tolist() == ["2 of 8", "1 of 8"] * 4
     assert len(measured) == 14
     assert "(14 models)" in rank.figures[0].caption
     rows = rank.tables[0].frame

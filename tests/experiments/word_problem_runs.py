@@ -13,6 +13,23 @@ from lt2theory.experiments.word_problem_predictions import (
 
 ARMS = (RESCAN, ACCUMULATE, ONE)
 
+CODES = pd.DataFrame(
+    {
+        "component": ["the standard representation", "the sign"],
+        "kind": ["representation", "unclear"],
+        "dimension": [2, 1],
+        "head": [4, 5],
+        "loop": [1, 0],
+        "directions": [2, 1],
+        "key_width": [8, 8],
+        "carried": [0.98, 0.5],
+        "carried_std": [0.02, 0.2],
+        "by_token": [1.0, 0.4],
+        "rank_off": [0.02, 0.4],
+    }
+)
+"""What a model's states might hold."""
+
 
 def arms(outcome: Any, solved: Sequence[int], *, diverged: Sequence[str] = ()) -> list[Any]:
     """Five seeds an arm, of which so many solve; of `diverged` arms the last seed diverged."""
