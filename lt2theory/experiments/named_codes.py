@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from lt2theory.analysis import named_codes
+from lt2theory.analysis.characters import STANDARD
 from lt2theory.experiments.analysis_codes import group_tables
 from lt2theory.training import load_model
 from tasks.group_word import GroupWord
@@ -19,9 +20,9 @@ def found_codes(folder: Path, length: int) -> pd.DataFrame:
         length: Tokens of a word.
 
     Returns:
-        One row a component that a head holds, as `named_codes` makes it, with `rank_off`, the
-        mean over elements of |effective rank - rank(I - rho(g))| on the code's key directions,
-        and `product`, how well the product is readable at the end. No rows where nothing is held.
+        One row a component that a head holds, as `named_codes` makes it, with `rank_off` and
+        `whole_off`, the mean over elements of |effective rank - rank(I - rho(g))| on the code's
+        key directions and over all. No rows where nothing is held.
 
     Raises:
         ValueError: The run's task is no word problem.
@@ -34,14 +35,14 @@ def found_codes(folder: Path, length: int) -> pd.DataFrame:
     if "group_codes" not in tables:
         return pd.DataFrame()
     elements = tables["group_elements"]
-    off = (elements["rank_mean"] - elements["reference"]).abs()
-    by_component = off.groupby(elements["component"]).mean().rename("rank_off")
-    product = float(tables["group_readout"]["product"].iloc[-1])
-    return (
-        named_codes(tables["group_codes"])
-        .join(by_component, on="component")
-        .assign(product=product)
+    off = pd.DataFrame(
+        {
+            name: (elements[column] - elements["reference"]).abs()
+            for name, column in (("rank_off", "rank_mean"), ("whole_off", "whole_rank"))
+        }
     )
+    by_component = off.groupby(elements["component"]).mean()
+    return named_codes(tables["group_codes"]).join(by_component, on="component")
 
 
 def said_of_codes(found: Mapping[int, pd.DataFrame], label: str) -> str:
@@ -60,11 +61,13 @@ def said_of_codes(found: Mapping[int, pd.DataFrame], label: str) -> str:
         return f"{label}: no representation is carried in any of the {len(found)} models."
     carried = carried[carried["dimension"] == carried["dimension"].max()]
     name = carried["component"].iloc[0]
+    law = "n - cycles" if name == STANDARD else "rank(I - rho(g))"
     return (
         f"{label}: in {len(carried)} of {len(found)} models a head carries {name} as a linear "
-        f"representation. On its key directions the effective rank of I - A is that of "
-        f"I - rho(g) (n - cycles) within {carried['rank_off'].max():.2f} in the mean over "
-        f"elements; over all its directions it is not, because the head changes the others too."
+        f"representation. The effective rank of I - A is {law} on its key directions, within "
+        f"{carried['rank_off'].max():.2f} in the mean over elements in every model; over all key "
+        f"directions, which the head changes too, it is off by {carried['whole_off'].min():.2f} "
+        "at least."
     )
 
 

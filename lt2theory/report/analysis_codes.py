@@ -86,7 +86,11 @@ def _name(rows: list[dict[Any, Any]], tables: Mapping[str, pd.DataFrame]) -> str
     product = float(tables["group_readout"]["product"].iloc[-1])
     carried = [row for row in rows if row["kind"] in KIND_NAMES]
     if not carried and product < READABLE:
-        held = f"{rows[0]['component']} is held, but not carried" if rows else "no head holds any"
+        held = (
+            f"{rows[0]['component']} is held, but not carried"
+            if rows
+            else "no head holds a component of it"
+        )
         return (
             f"No representation can be named: the product is not tracked ({_percent(product)} "
             f"readable at the end), and {held}."
@@ -152,7 +156,9 @@ def _silenced(row: Mapping[Any, Any], silenced: pd.DataFrame) -> str:
     median = float(silenced.drop(here.index)["accuracy"].median()) if len(silenced) > 1 else None
     beside = "" if median is None else f" (without another one {_percent(median)} in the median)"
     without, whole = float(here["accuracy"].iloc[0]), float(here["whole"].iloc[0])
-    return f" Without this head {_percent(whole)} accuracy become {_percent(without)}{beside}."
+    return (
+        f" Without this head accuracy goes from {_percent(whole)} to {_percent(without)}{beside}."
+    )
 
 
 def _ranks(row: Mapping[Any, Any], elements: pd.DataFrame) -> str:

@@ -41,7 +41,8 @@ def test_the_sections_follow_the_runs(
     assert (learnt.verdict, rank.verdict) == ("not as predicted", "not as predicted")
     assert "3 with T = 2" in rank.happened[0]
     assert "in 4 of 4 models a head carries the standard representation" in rank.happened[1]
-    assert "within 0.02 in the mean" in rank.happened[1]
+    assert "n - cycles on its key directions, within 0.02 in the mean" in rank.happened[1]
+    assert "off by 0.60 at least" in rank.happened[1]
     assert rank.tables[1].frame["key directions"].tolist() == ["2 of 8", "1 of 8"] * 4
     assert len(measured) == 14
     assert "(14 models)" in rank.figures[0].caption

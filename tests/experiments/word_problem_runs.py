@@ -26,6 +26,7 @@ CODES = pd.DataFrame(
         "carried_std": [0.02, 0.2],
         "by_token": [1.0, 0.4],
         "rank_off": [0.02, 0.4],
+        "whole_off": [0.6, 0.5],
     }
 )
 """What a model's states might hold."""

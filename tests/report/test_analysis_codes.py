@@ -39,7 +39,9 @@ def test_permutation_matrices_are_named_with_their_ranks():
     assert "first readable after loop 1, layer 1 (99.0 %" in said[1]
     assert "Its sign is first readable" in said[1]
     assert "Its transitions put 100.0 ± 0.0 % of the next product's code in place" in said[2]
-    assert "98.0 % accuracy become 40.0 % (without another one 90.0 % in the median)" in said[2]
+    assert (
+        "accuracy goes from 98.0 % to 40.0 % (without another one 90.0 % in the median)" in said[2]
+    )
     assert "is n - cycles: 0.00 ± 0.00 for 0, 1.00 ± 0.00 for 1, 2.00 ± 0.00 for 2" in said[3]
     assert "Over all 3 key directions it is 0.00 where it should be 0" in said[3]
 
