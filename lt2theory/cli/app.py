@@ -49,6 +49,9 @@ COMMANDS = {
     "bench tasks": Command("bench", "tasks", "examples a second of the task generators"),
     "bench ops": Command("bench", "ops", "speed of the recurrences against a token loop"),
     "bench decode": Command("bench", "decode", "a token-step of 1.3B looped models on a GPU"),
+    "bench train-step": Command(
+        "bench", "train_step", "a training step of a looped toy: compiled, as one CUDA graph"
+    ),
     "bench analysis": Command("bench", "analysis", "speed of the analysers beside dense SVDs"),
 }
 

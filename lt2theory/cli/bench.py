@@ -1,8 +1,8 @@
-"""`lt2 bench tasks|ops|analysis|decode`: speeds on this machine, with their setting."""
+"""`lt2 bench tasks|ops|analysis|decode|train-step`: speeds on this machine, with their setting."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -57,6 +57,30 @@ class DecodeOptions(BaseModel):
     contexts: tuple[int, ...] = Field((1024,), description="Tokens already read.")
     steps: int = Field(30, ge=1, description="Steps that are timed.")
     eager: bool = Field(True, description="Also time the model's own forward with a cache.")
+
+
+class TrainStepOptions(BaseModel):
+    """Which training steps are taken."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    device: Literal["cuda", "cpu"] = Field(
+        "cuda",
+        description="'cuda' times the ways below on a GPU. 'cpu' compares eager and compiled steps "
+        "of small models, and takes none of the options below but repeats and threads.",
+    )
+    patterns: tuple[str, ...] = Field(("gdn", "full"), description="Layer patterns.")
+    loop_state: tuple[Literal["rescan", "accumulate"], ...] = Field(
+        ("rescan", "accumulate"), description="Loop states; patterns of attention alone rescan."
+    )
+    ways: tuple[Literal["eager", "compiled", "graph", "compiled-graph"], ...] = Field(
+        ("eager", "compiled", "graph", "compiled-graph"), description="Ways to take a step."
+    )
+    backend: str = Field("auto", description="Backend of the ops.")
+    batch: int = Field(256, ge=1, description="Rows.")
+    length: int = Field(256, ge=1, description="Tokens a row.")
+    repeats: int = Field(30, ge=1, description="Steps that are timed.")
+    threads: int = Field(1, ge=1, description="Threads of a tensor operation on a CPU.")
 
 
 def tasks(argv: list[str]) -> int:
@@ -157,6 +181,47 @@ def decode(argv: list[str]) -> int:
         for context in dict.fromkeys(options.contexts)
     ]
     _publish(bench_decode(settings, steps=options.steps, eager=options.eager), copy.json, threads=1)
+    return DONE
+
+
+def train_step(argv: list[str]) -> int:
+    """Time a training step of a looped toy.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ValueError: A pattern, backend or size is not allowed, or there is no GPU.
+    """
+    description = (
+        "Time a training step of a looped toy (two layers, four loops, width 128, bfloat16) on a "
+        "GPU: eager, compiled, as a CUDA graph, and both, from the start of a process on a bare "
+        "machine; or on a CPU, eager and compiled."
+    )
+    options, copy = parse(
+        "lt2 bench train-step", argv, description, options=TrainStepOptions, copy=JsonCopy
+    )
+    check_file(copy.json, "--json")
+    if options.device == "cpu":
+        from lt2theory.bench.train_step_cpu import bench_train_step_cpu
+
+        table = bench_train_step_cpu(repeats=options.repeats, threads=options.threads)
+        _publish(table, copy.json, threads=options.threads)
+        return DONE
+    from lt2theory.bench.train_step import bench_train_step, settings_of
+
+    settings = settings_of(
+        options.patterns,
+        options.loop_state,
+        options.ways,
+        backend=options.backend,
+        batch=options.batch,
+        length=options.length,
+    )
+    _publish(bench_train_step(settings, steps=options.repeats), copy.json, threads=1)
     return DONE
 
 

@@ -20,6 +20,8 @@ from lt2theory.models.loop_state import LoopState, Prepared
 
 Before = Callable[[Block, Tensor, Stream], tuple[Tensor, Prepared]]
 After = Callable[[Block, Tensor, Tensor, Tensor], Tensor]
+KINDS = 64
+"""Kinds of layer, sizes and precisions in one process before torch refuses to compile more."""
 
 
 def run_compiled(
@@ -42,8 +44,11 @@ def run_compiled(
     """
     assert state.is_repeatable, "compiled parts write to no cache and no record"
     before, after = _parts()
-    x, prepared = before(block, h, state.stream)
-    return after(block, h, x, state.run_op(layer, loop, prepared, Slot()))
+    with torch._dynamo.config.patch(recompile_limit=KINDS):
+        x, prepared = before(block, h, state.stream)
+        # A backend may give a view into a padded output, laid out as the loop has factors.
+        o = state.run_op(layer, loop, prepared, Slot()).contiguous()
+        return after(block, h, x, o)
 
 
 def _before(block: Block, h: Tensor, stream: Stream) -> tuple[Tensor, Prepared]:
