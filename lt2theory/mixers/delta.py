@@ -11,6 +11,7 @@ from lt2theory.mixers.norm import unit
 from lt2theory.mixers.options import MixerOptions
 from lt2theory.mixers.short_conv import ShortConvolution, short_convolution
 from lt2theory.mixers.stream import Slot, Stream
+from lt2theory.ops.fused.short_conv import can_fuse, delta_inputs
 
 
 class DeltaMixer(LinearMixer):
@@ -48,6 +49,8 @@ class DeltaMixer(LinearMixer):
         Returns:
             q `[b t h k]`, k `[b t f h k]`, v `[b t f h v]`; q and k have length one.
         """
+        if self.options.conv_width and slot is None and stream.segments is None and can_fuse(x):
+            return self._project_fused(x)
         z = at_least_float32(torch.cat([self.q_proj(x), self.k_proj(x), self.v_proj(x)], -1))
         if self.options.conv_width:
             convs = (self.q_conv1d, self.k_conv1d, self.v_conv1d)
@@ -57,6 +60,19 @@ class DeltaMixer(LinearMixer):
         factors = (self.num_factors, self.options.num_heads, -1)
         q = unit(q.unflatten(-1, (self.options.num_heads, -1)))
         return q, unit(k.unflatten(-1, factors)), v.unflatten(-1, factors)
+
+    def _project_fused(
+        self, x: Float[Tensor, "b t d"]
+    ) -> tuple[Float[Tensor, "b t h k"], Float[Tensor, "b t f h k"], Float[Tensor, "b t f h v"]]:
+        """`project` of an unbroken stream without history, by one product and our kernels."""
+        options = self.options
+        matrices = [layer.weight for layer in (self.q_proj, self.k_proj, self.v_proj)]
+        convs = (self.q_conv1d, self.k_conv1d, self.v_conv1d)
+        taps = torch.cat([conv.weight[:, 0] for conv in convs])
+        z = F.linear(x, torch.cat(matrices))
+        sizes = [options.num_heads, self.num_factors, options.head_dim, options.value_dim]
+        q, k, v = delta_inputs(z, taps, sizes)
+        return q, k, v
 
     def erase_strength(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t f h"]:
         """Beta, in (0, 1), or in (0, 2) with negative eigenvalues.
