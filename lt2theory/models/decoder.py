@@ -14,7 +14,8 @@ from lt2theory.models.arguments import check_tensor, check_whole
 from lt2theory.models.block import Block
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
-from lt2theory.models.fused_block import KERNEL_DTYPES, FusedBlock, why_not_fused
+from lt2theory.models.fused_block import FusedDelta, PackedBlock
+from lt2theory.models.fused_layers import KERNEL_DTYPES, fuse, why_not_fused
 from lt2theory.models.loop_state import LoopState
 from lt2theory.models.looped import LoopedModel
 from lt2theory.models.static_cache import BY_POSITION, StaticSlot, new_buffers
@@ -88,8 +89,8 @@ class Decoder:
             copied and stays as it is.
         capacity: Tokens that the stream may have in all.
         graph: Whether to replay a CUDA graph; None does on a GPU.
-        fused: Whether layers that have them run through the kernels of `FusedBlock`; their weights
-            are copied then, and later changes are not seen. None does on a GPU.
+        fused: Whether layers that have them run through the kernels of a `PackedBlock`; their
+            weights are copied then, and later changes are not seen. None does on a GPU.
 
     Raises:
         ValueError: The cache is empty or of another model, the capacity does not exceed its length,
@@ -180,17 +181,18 @@ class Decoder:
         self.length = length
         self._count.fill_(length)
 
-    def _fuse(self) -> dict[int, FusedBlock]:
+    def _fuse(self) -> dict[int, PackedBlock]:
         """Pack the layers that have kernels, and turn their states as those want them."""
         model, config = self.model, self.model.config
-        fused: dict[int, FusedBlock] = {}
+        fused: dict[int, PackedBlock] = {}
         if model.dtype not in KERNEL_DTYPES:
             return fused
         for number, layer in enumerate(config.layers):
             block = model.blocks[number]
             assert isinstance(block, Block)
-            if why_not_fused(config, layer.mixer) is None:
-                fused[number] = FusedBlock(block, config)
+            if why_not_fused(config, layer.mixer, self.capacity) is None:
+                fused[number] = fuse(block, config)
+            if isinstance(fused.get(number), FusedDelta):
                 for loop in range(config.num_loops):
                     self._buffers[number, loop].turn()
         return fused
@@ -221,12 +223,14 @@ class Decoder:
         stream = Stream((self._count - self._first)[:, None])
         slots = {place: Slot(**buffer.slot.tensors()) for place, buffer in self._buffers.items()}
         state = BufferedState(config, stream, slots, self._buffers, self._count, self._first)
+        length = self._count + 1
         h = model.embed(self._tokens[:, None], stream)
         for loop in range(config.num_loops):
             start = h
             for layer, block in enumerate(model.blocks):
                 if layer in self._fused:
-                    h = self._fused[layer].step(h[:, 0], self._buffers[layer, loop])[:, None]
+                    buffer = self._buffers[layer, loop]
+                    h = self._fused[layer].step(h[:, 0], buffer, length, self._first)[:, None]
                     continue
                 assert isinstance(block, Block)
                 h = block(h, state.mix_at(layer, loop))

@@ -101,7 +101,9 @@ def test_refusals() -> None:
 
 
 @pytest.mark.interpreter
-@pytest.mark.parametrize("name", ["toy-gdn", "toy-deltanet", "toy-full-gdn", "toy-nsa", "toy-dsa"])
+@pytest.mark.parametrize(
+    "name", ["toy-gdn", "toy-deltanet", "toy-full-gdn", "toy-nsa", "toy-dsa", "toy-window"]
+)
 @torch.no_grad()
 def test_the_fused_step_in_the_interpreter(name: str) -> None:
     model, tokens = model_of(name, num_loops=2).float(), tokens_of(2, 8)

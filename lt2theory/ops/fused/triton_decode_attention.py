@@ -18,7 +18,7 @@ _KEYS_AT_A_TIME = 64
 @triton.jit
 @no_type_check
 def _split_kernel(
-    Q, K, V, LENGTH, FIRST, LISTS, ACC, TOP, TOTAL, scale, capacity,
+    Q, K, V, LENGTH, FIRST, LISTS, ACC, TOP, TOTAL, scale, capacity, stride,
     N: tl.constexpr, GL: tl.constexpr, G: tl.constexpr, R: tl.constexpr,
     DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BR: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
@@ -42,7 +42,8 @@ def _split_kernel(
     c = tl.arange(0, BK)
     w = tl.arange(0, BV)
     q_mask = (r < R)[:, None] & (c < DK)[None, :]
-    q = tl.load(Q + (group * R + r[:, None]) * DK + c[None, :], mask=q_mask, other=0.0)
+    at_q = Q + b * stride + (g * R + r[:, None]) * DK + c[None, :]
+    q = tl.load(at_q, mask=q_mask, other=0.0)
     top = tl.full([BR], float("-inf"), tl.float32)
     total = tl.zeros([BR], tl.float32)
     acc = tl.zeros([BR, BV], tl.float32)
@@ -139,14 +140,16 @@ def decode_attention(
     if splits is None:
         splits = max(1, min(64, 264 // max(1, batch * groups), triton.cdiv(most, 128)))
     of_one = heads // groups
+    if q.stride()[1:] != (width, 1):
+        q = q.contiguous()
     out = q.new_empty(batch, heads, wide)
     acc = q.new_empty(batch * groups * splits * of_one, wide, dtype=torch.float32)
     top, total = (q.new_empty(len(acc), dtype=torch.float32) for _ in range(2))
     tile = max(16, triton.next_power_of_2(wide))
     _split_kernel[(batch * groups, splits)](
-        q.contiguous(), keys, values, length, first,
+        q, keys, values, length, first,
         length if lists is None else lists.contiguous(), acc, top, total,
-        width**-0.5 if scale is None else scale, capacity,
+        width**-0.5 if scale is None else scale, capacity, q.stride(0),
         N=0 if lists is None else lists.shape[-1], GL=1 if lists is None else lists.shape[1],
         G=groups, R=of_one, DK=width, DV=wide, RING=ring,
         BR=max(16, triton.next_power_of_2(of_one)), BN=_KEYS_AT_A_TIME,

@@ -1,0 +1,70 @@
+"""The choice of an indexer for one token: exactly that of a stable sort.
+
+In Triton's interpreter on any machine, and on a GPU where there is one.
+"""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lt2theory.ops.sparse.dsa_reference import index_scores
+
+DEVICES = [
+    pytest.param("cpu", marks=pytest.mark.interpreter),
+    pytest.param("cuda", marks=pytest.mark.gpu),
+]
+
+
+def sorted_places(order: Tensor, top_k: int, length: int, first: Tensor) -> Tensor:
+    """By a stable sort, counted from the first place, in order, -1 behind."""
+    rows = []
+    for row, begin in zip(order.cpu(), first.tolist(), strict=True):
+        ranked = row[begin:length].long().argsort(descending=True, stable=True)[:top_k]
+        rows.append(
+            torch.nn.functional.pad(ranked.sort().values, (0, top_k - len(ranked)), value=-1)
+        )
+    return torch.stack(rows)[:, None].int()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("values", [3, 40, 2**31])
+@pytest.mark.parametrize(
+    ("capacity", "length", "top_k"), [(7, 7, 7), (50, 3, 8), (50, 50, 1), (200, 187, 5)]
+)
+@pytest.mark.parametrize("held", [64, 2**15])
+def test_the_choice_is_a_stable_sorts(
+    device: str, values: int, capacity: int, length: int, top_k: int, held: int
+) -> None:
+    from lt2theory.ops.fused.triton_index_step import highest_places
+
+    rng = torch.Generator().manual_seed(capacity + top_k)
+    order = torch.randint(-values, values, (3, capacity), generator=rng).int()
+    first = torch.tensor([0, 1, length - 1])
+    order[:, length:] = 2**31 - 1  # what lies behind is not looked at
+    where = {"length": torch.tensor([length], device=device), "first": first.to(device)}
+    found = highest_places(order.to(device), top_k, **where, held=held, slice_size=32)
+    assert torch.equal(found.cpu(), sorted_places(order, top_k, length, first))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("heads", "width", "length"), [(3, 5, 1), (8, 64, 130), (17, 16, 200)])
+def test_orders_are_those_of_the_scores(device: str, heads: int, width: int, length: int) -> None:
+    from lt2theory.ops.fused.triton_index_step import index_order
+    from lt2theory.ops.fused.triton_place import IndexLayout
+
+    rng = torch.Generator().manual_seed(heads)
+    none = torch.empty(0)
+    index = IndexLayout(heads, width, 4, 0, 4 + heads * width, none, none, 1e-5)
+    row = torch.randn(2, 4 + heads * width + heads, generator=rng).to(device)
+    keys = torch.randn(2, 210, width, generator=rng).to(device)
+    keys[:, : length // 2, 0] = 0.0
+    order = index_order(row, keys, index, length=torch.tensor([length], device=device))
+    order = order[:, :length]
+    bits = order ^ ((order >> 31) & 0x7FFFFFFF)
+    q = row[:, 4 : 4 + heads * width].unflatten(1, (heads, width))[:, None]
+    weight = row[:, None, -heads:] * (heads * width) ** -0.5
+    wanted = index_scores(q, keys[:, :length], weight)[:, 0]
+    torch.testing.assert_close(bits.view(torch.float32), wanted, atol=1e-5, rtol=1e-5)
+    scores = bits.view(torch.float32)
+    assert torch.equal(order.sort(-1, stable=True).indices, scores.sort(-1, stable=True).indices)
