@@ -51,10 +51,10 @@ def bench_train_step_cpu(
         names: Keys of `workloads`; none means all.
 
     Returns:
-        One row a workload and way: `ms` (fastest), `median_ms`, `start_s` (the first step, with
-        nothing compiled before), `gain` (eager over this, of the medians), `pays_after` (steps
-        after which a compiled run is ahead, of the medians; None for never) and `shares`, the
-        largest parts of the time by torch operation.
+        One row a workload and way: `ms` (fastest), `median_ms`, `start_s` (the first step, with no
+        code on disk; the first workload pays for torch's own start as well), `gain` (eager over
+        this, of the medians), `pays_after` (steps after which a compiled run is ahead, of the
+        medians; None for never) and `shares`, the largest parts of the time by torch operation.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

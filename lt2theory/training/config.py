@@ -147,7 +147,7 @@ class CurriculumConfig(_Frozen):
         description="Fuse the parts of the blocks around the recurrences by torch.compile in "
         "training steps: the same numbers up to rounding, after seconds to half a minute of "
         "compiling at the first step of the first two stages (kept on disk by torch). It pays in "
-        "long runs and needs a C++ compiler.",
+        "long runs, needs a C++ compiler, and leaves evaluation as it is.",
     )
     cuda_graph: bool = Field(
         False,

@@ -95,8 +95,9 @@ def test_pipes_and_links_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     [
         "demo --json", "verify --json", "verify --html", "verify --page", "doctor --json",
         "doctor --state", "bench tasks --json", "bench ops --json", "bench decode --json",
-        "bench analysis --json", "analyze . --json", "curriculum run --json",
-        "curriculum tune --json", "curriculum tune --csv", "report . --out",
+        "bench analysis --json", "bench train-step --json", "analyze . --json",
+        "curriculum run --json", "curriculum tune --json", "curriculum tune --csv",
+        "report . --out",
     ],
 )  # fmt: skip
 def test_every_verb_refuses_a_pipe(
