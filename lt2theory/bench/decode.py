@@ -1,5 +1,6 @@
 """Speed of decoding at full scale on a GPU, beside its floor in bytes and slower ways."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -80,7 +81,9 @@ def bench_decode(settings: list[Setting], *, steps: int = 30, eager: bool = True
 
     Returns:
         One row a setting and way: pattern, batch, context, way (`fused`, `graph`, `forward`), ms,
-        tokens_per_second, floor_ms (bytes that must move over the measured copy rate) and ratio.
+        tokens_per_second, gpu_gib (memory at its highest), floor_ms (bytes that must move over the
+        measured copy rate) and ratio. A setting that does not fit has one row, whose way is
+        `out of memory` and whose numbers are NaN but for the floor.
 
     Raises:
         ValueError: There is no CUDA device.
@@ -93,30 +96,47 @@ def bench_decode(settings: list[Setting], *, steps: int = 30, eager: bool = True
         model = random_model(full_scale(pattern))
         for setting in [some for some in settings if some.pattern == pattern]:
             floor = 1e3 * step_bytes(model, setting.batch, setting.context) / rate
-            for way, ms in _ways(model, setting, steps, eager=eager):
+            for way, ms, gib in _ways_that_fit(model, setting, steps, eager=eager):
                 each = {"way": way, "ms": ms, "tokens_per_second": 1e3 * setting.batch / ms}
-                rows.append(vars(setting) | each | {"floor_ms": floor, "ratio": ms / floor})
+                each |= {"gpu_gib": gib, "floor_ms": floor, "ratio": ms / floor}
+                rows.append(vars(setting) | each)
         del model
         torch.cuda.empty_cache()
     return pd.DataFrame(rows)
 
 
-def _ways(
+_Timed = tuple[str, float, float]
+"""A way, its milliseconds, and the highest GiB of GPU memory meanwhile."""
+
+
+def _ways_that_fit(
     model: LoopedModel, setting: Setting, steps: int, *, eager: bool
-) -> list[tuple[str, float]]:
+) -> list[_Timed]:
+    try:
+        return _ways(model, setting, steps, eager=eager)
+    except torch.cuda.OutOfMemoryError:
+        pass  # its traceback holds the buffers, so they are freed only after this clause
+    torch.cuda.empty_cache()
+    return [("out of memory", math.nan, math.nan)]
+
+
+def _ways(model: LoopedModel, setting: Setting, steps: int, *, eager: bool) -> list[_Timed]:
     tokens = torch.zeros(setting.batch, dtype=torch.int64, device="cuda")
     found = []
     for way, fused in (("fused", True), ("graph", False)):
+        torch.cuda.reset_peak_memory_stats()
         decoder = decoder_at(model, setting, fused=fused, steps=steps)
-        found.append((way, _milliseconds(partial(decoder.step, tokens), steps)))
+        ms = _milliseconds(partial(decoder.step, tokens), steps)
+        found.append((way, ms, torch.cuda.max_memory_allocated() / 2**30))
         del decoder
         torch.cuda.empty_cache()
     linear = all(issubclass(MIXERS[layer.mixer], LinearMixer) for layer in model.config.layers)
     if eager and linear:
+        torch.cuda.reset_peak_memory_stats()
         cache = model.new_cache(setting.batch)
         model(tokens[:, None].expand(-1, PROMPT), cache)
-        call = partial(model, tokens[:, None], cache)
-        found.append(("forward", _milliseconds(call, max(3, steps // 10))))
+        ms = _milliseconds(partial(model, tokens[:, None], cache), max(3, steps // 10))
+        found.append(("forward", ms, torch.cuda.max_memory_allocated() / 2**30))
     return found
 
 
@@ -137,7 +157,7 @@ def decoder_at(model: LoopedModel, setting: Setting, *, fused: bool, steps: int)
     cache = model.new_cache(setting.batch)
     model(prompt, cache, last_logits=1)
     decoder = Decoder(model, cache, capacity=setting.context + 2 * steps + 10, fused=fused)
-    decoder.pretend(setting.context)
+    decoder.pretend(setting.context, generator=torch.Generator("cuda").manual_seed(0))
     return decoder
 
 

@@ -165,11 +165,13 @@ class Decoder:
         assert self._logits is not None
         return self._logits
 
-    def pretend(self, length: int) -> None:
+    def pretend(self, length: int, *, generator: torch.Generator | None = None) -> None:
         """Take the buffers for full up to a length, whatever they hold: for timing a long context.
 
         Args:
             length: Tokens, below the capacity.
+            generator: Fills keys and values with random numbers, so that what is selected is
+                spread over the text; None leaves them as they are.
 
         Raises:
             ValueError: The length is not inside the buffers.
@@ -180,6 +182,13 @@ class Decoder:
             raise ValueError(f"length: got {length}, allowed {allowed}")
         self.length = length
         self._count.fill_(length)
+        if generator is None:
+            return
+        for buffer in self._buffers.values():
+            held = buffer.slot.tensors()
+            kept = [x for name, x in held.items() if name in BY_POSITION]
+            for x in (*kept, *buffer.pooled.values()):
+                x.normal_(generator=generator)
 
     def _fuse(self) -> dict[int, PackedBlock]:
         """Pack the layers that have kernels, and turn their states as those want them."""

@@ -62,3 +62,16 @@ def test_every_way_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     table = bench_decode([Setting("gdn", 2, 32), Setting("window", 2, 32)], steps=2)
     assert list(table["way"]) == ["fused", "graph", "forward", "fused", "graph"]
     assert (table["ms"] > 0).all()
+    assert (table["gpu_gib"] > 0).all()
+
+
+@pytest.mark.gpu
+def test_what_does_not_fit_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(decode, "full_scale", lambda pattern: small(PATTERNS[pattern]).config)
+    monkeypatch.setattr(decode, "decoder_at", refuse)
+    table = bench_decode([Setting("gdn", 2, 32)], steps=2)
+    assert list(table["way"]) == ["out of memory"]
+    assert table["ms"].isna().all()

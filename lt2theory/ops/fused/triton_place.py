@@ -61,6 +61,78 @@ def _put(
                    G, D, SIZE)  # fmt: skip
 
 
+# Every arm of the kernel below is a function: the arms of one `if` would have to agree on shapes.
+
+
+@triton.jit
+@no_type_check
+def _place_key(
+    at, KEYS, POOLED, TURNS, b, g, place, position, capacity, blocks,
+    G: tl.constexpr, DK: tl.constexpr, SIZE: tl.constexpr, ROPE: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Rotate a key and write it."""
+    c = tl.arange(0, BK)
+    half: tl.constexpr = (DK + 1) // 2
+    low, high = c < half, c < DK - half
+    x = tl.load(at + c, mask=low, other=0.0).to(tl.float32)
+    y = tl.load(at + half + c, mask=high, other=0.0).to(tl.float32)
+    x, y = _rotated(x, y, TURNS, c, low, position, ROPE)
+    _put(KEYS, POOLED, x, c, low, b, g, place, position, capacity, blocks, G, DK, SIZE)
+    _put(KEYS, POOLED, y, half + c, high, b, g, place, position, capacity, blocks, G, DK, SIZE)
+
+
+@triton.jit
+@no_type_check
+def _place_value(
+    at, VALUES, POOLED, b, g, place, position, capacity, blocks,
+    G: tl.constexpr, DV: tl.constexpr, SIZE: tl.constexpr, BV: tl.constexpr,
+):  # fmt: skip
+    """Write a value."""
+    w = tl.arange(0, BV)
+    v = tl.load(at + w, mask=w < DV, other=0.0)
+    _put(VALUES, POOLED, v, w, w < DV, b, g, place, position, capacity, blocks, G, DV, SIZE)
+
+
+@triton.jit
+@no_type_check
+def _place_index_key(
+    at, to, GAIN, BIAS, TURNS, position, eps,
+    DI: tl.constexpr, ROPE: tl.constexpr, BI: tl.constexpr,
+):  # fmt: skip
+    """Normalise the indexer's key, rotate it and write it."""
+    i = tl.arange(0, BI)
+    middle: tl.constexpr = (DI + 1) // 2
+    lower, upper = i < middle, i < DI - middle
+    x = tl.load(at + i, mask=lower, other=0.0).to(tl.float32)
+    y = tl.load(at + middle + i, mask=upper, other=0.0).to(tl.float32)
+    mean = (tl.sum(x, 0) + tl.sum(y, 0)) / DI
+    x = tl.where(lower, x - mean, 0.0)
+    y = tl.where(upper, y - mean, 0.0)
+    scale = tl.rsqrt((tl.sum(x * x, 0) + tl.sum(y * y, 0)) / DI + eps)
+    gain = tl.load(GAIN + i, mask=lower, other=0.0).to(tl.float32)
+    x = x * scale * gain + tl.load(BIAS + i, mask=lower, other=0.0).to(tl.float32)
+    gain = tl.load(GAIN + middle + i, mask=upper, other=0.0).to(tl.float32)
+    y = y * scale * gain + tl.load(BIAS + middle + i, mask=upper, other=0.0).to(tl.float32)
+    kind = to.dtype.element_ty
+    x, y = x.to(kind).to(tl.float32), y.to(kind).to(tl.float32)
+    x, y = _rotated(x, y, TURNS, i, lower, position, ROPE)
+    tl.store(to + i, x.to(kind), mask=lower)
+    tl.store(to + middle + i, y.to(kind), mask=upper)
+
+
+@triton.jit
+@no_type_check
+def _rotate_in_place(at, TURNS, position, D: tl.constexpr, ROPE: tl.constexpr, B: tl.constexpr):
+    """Rotate a query."""
+    c = tl.arange(0, B)
+    half: tl.constexpr = (D + 1) // 2
+    x = tl.load(at + c, mask=c < half, other=0.0)
+    y = tl.load(at + half + c, mask=c < D - half, other=0.0)
+    p, q = _rotated(x.to(tl.float32), y.to(tl.float32), TURNS, c, c < half, position, ROPE)
+    tl.store(at + c, p.to(x.dtype), mask=c < half)
+    tl.store(at + half + c, q.to(x.dtype), mask=c < D - half)
+
+
 @triton.jit
 @no_type_check
 def _place_kernel(
@@ -77,64 +149,23 @@ def _place_kernel(
     position = length - 1 - tl.load(FIRST + b)
     place = (length - 1) % capacity
     row = P + b * stride
-    c = tl.arange(0, BK)
-    half: tl.constexpr = (DK + 1) // 2
-    low, high = c < half, c < DK - half
+    queries: tl.constexpr = 2 * G + (1 if DI > 0 else 0)
     if unit < G:
-        at = row + (H + unit) * DK + c
-        x = tl.load(at, mask=low, other=0.0).to(tl.float32)
-        y = tl.load(at + half, mask=high, other=0.0).to(tl.float32)
-        x, y = _rotated(x, y, TURNS, c, low, position, ROPE)
-        _put(KEYS, POOLED_KEYS, x, c, low, b, unit, place, position, capacity, blocks,
-             G, DK, SIZE)  # fmt: skip
-        _put(KEYS, POOLED_KEYS, y, half + c, high, b, unit, place, position, capacity, blocks,
-             G, DK, SIZE)  # fmt: skip
+        _place_key(row + (H + unit) * DK, KEYS, POOLED_KEYS, TURNS, b, unit, place, position,
+                   capacity, blocks, G, DK, SIZE, ROPE, BK)  # fmt: skip
     elif unit < 2 * G:
-        g = unit - G
-        w = tl.arange(0, BV)
-        v = tl.load(row + (H + G) * DK + g * DV + w, mask=w < DV, other=0.0)
-        _put(VALUES, POOLED_VALUES, v, w, w < DV, b, g, place, position, capacity, blocks,
-             G, DV, SIZE)  # fmt: skip
-    elif unit < 2 * G + (1 if DI > 0 else 0):
-        i = tl.arange(0, BI)
-        middle: tl.constexpr = (DI + 1) // 2
-        lower, upper = i < middle, i < DI - middle
-        at = row + index_k_at + i
-        x = tl.load(at, mask=lower, other=0.0).to(tl.float32)
-        y = tl.load(at + middle, mask=upper, other=0.0).to(tl.float32)
-        mean = (tl.sum(x, 0) + tl.sum(y, 0)) / DI
-        x = tl.where(lower, x - mean, 0.0)
-        y = tl.where(upper, y - mean, 0.0)
-        scale = tl.rsqrt((tl.sum(x * x, 0) + tl.sum(y * y, 0)) / DI + eps)
-        gain = tl.load(GAIN + i, mask=lower, other=0.0).to(tl.float32)
-        x = x * scale * gain + tl.load(BIAS + i, mask=lower, other=0.0).to(tl.float32)
-        gain = tl.load(GAIN + middle + i, mask=upper, other=0.0).to(tl.float32)
-        y = y * scale * gain + tl.load(BIAS + middle + i, mask=upper, other=0.0).to(tl.float32)
-        kind = INDEX_KEYS.dtype.element_ty
-        x, y = x.to(kind).to(tl.float32), y.to(kind).to(tl.float32)
-        x, y = _rotated(x, y, INDEX_TURNS, i, lower, position, ROPE)
-        to = INDEX_KEYS + (b * capacity + place) * DI + i
-        tl.store(to, x.to(kind), mask=lower)
-        tl.store(to + middle, y.to(kind), mask=upper)
-    elif unit < 2 * G + (1 if DI > 0 else 0) + H:
-        at = row + (unit - 2 * G - (1 if DI > 0 else 0)) * DK + c
-        x = tl.load(at, mask=low, other=0.0)
-        y = tl.load(at + half, mask=high, other=0.0)
-        p, q = _rotated(x.to(tl.float32), y.to(tl.float32), TURNS, c, low, position, ROPE)
-        tl.store(at, p.to(x.dtype), mask=low)
-        tl.store(at + half, q.to(x.dtype), mask=high)
-    else:
-        i = tl.arange(0, BI)
-        part: tl.constexpr = (DI + 1) // 2
-        head = unit - 2 * G - (1 if DI > 0 else 0) - H
-        at = row + index_q_at + head * DI + i
-        x = tl.load(at, mask=i < part, other=0.0)
-        y = tl.load(at + part, mask=i < DI - part, other=0.0)
-        p, q = _rotated(
-            x.to(tl.float32), y.to(tl.float32), INDEX_TURNS, i, i < part, position, ROPE
-        )
-        tl.store(at, p.to(x.dtype), mask=i < part)
-        tl.store(at + part, q.to(x.dtype), mask=i < DI - part)
+        _place_value(row + (H + G) * DK + (unit - G) * DV, VALUES, POOLED_VALUES, b, unit - G,
+                     place, position, capacity, blocks, G, DV, SIZE, BV)  # fmt: skip
+    elif unit >= queries:
+        if unit < queries + H:
+            _rotate_in_place(row + (unit - queries) * DK, TURNS, position, DK, ROPE, BK)
+        elif DI > 0:
+            _rotate_in_place(row + index_q_at + (unit - queries - H) * DI, INDEX_TURNS, position,
+                             DI, ROPE, BI)  # fmt: skip
+    elif DI > 0:
+        to = INDEX_KEYS + (b * capacity + place) * DI
+        _place_index_key(row + index_k_at, to, GAIN, BIAS, INDEX_TURNS, position, eps,
+                         DI, ROPE, BI)  # fmt: skip
 
 
 @dataclass(frozen=True)

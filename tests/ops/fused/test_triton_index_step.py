@@ -21,9 +21,7 @@ def sorted_places(order: Tensor, top_k: int, length: int, first: Tensor) -> Tens
     rows = []
     for row, begin in zip(order.cpu(), first.tolist(), strict=True):
         ranked = row[begin:length].long().argsort(descending=True, stable=True)[:top_k]
-        rows.append(
-            torch.nn.functional.pad(ranked.sort().values, (0, top_k - len(ranked)), value=-1)
-        )
+        rows.append(F.pad(ranked.sort().values, (0, top_k - len(ranked)), value=-1))
     return torch.stack(rows)[:, None].int()
 
 
@@ -67,4 +65,5 @@ def test_orders_are_those_of_the_scores(device: str, heads: int, width: int, len
     wanted = index_scores(q, keys[:, :length], weight)[:, 0]
     torch.testing.assert_close(bits.view(torch.float32), wanted, atol=1e-5, rtol=1e-5)
     scores = bits.view(torch.float32)
-    assert torch.equal(order.sort(-1, stable=True).indices, scores.sort(-1, stable=True).indices)
+    ranks = [x.sort(dim=-1, stable=True).indices for x in (order, scores)]
+    assert torch.equal(*ranks)
