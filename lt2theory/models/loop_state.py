@@ -20,6 +20,10 @@ Prepared = Factors | AttentionInputs
 Earlier = dict[int, tuple[Factors, ...]]
 """By layer, the factors of its loops so far."""
 
+TWICE = ("chunked", "reference")
+"""Backends that are differentiable twice. Asked for by name, they keep mixers from their kernels of
+first derivatives too, which are those for calls without a slot."""
+
 _RESET = {torch.float32: -110.0, torch.float64: -800.0}
 """Log decays whose exponential is exactly zero: they empty the state at a segment's start."""
 
@@ -100,7 +104,8 @@ class LoopState:
 
         def mix(mixer: AnyMixer, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
             slot = Slot() if self._slots is None else self._slots[layer, loop]
-            prepared = mixer.prepare(x, self.stream, slot)
+            plain = self._slots is not None or self._config.backend in TWICE
+            prepared = mixer.prepare(x, self.stream, slot if plain else None)
             return mixer.output(self.run_op(layer, loop, prepared, slot), x)
 
         return mix

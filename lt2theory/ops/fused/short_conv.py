@@ -115,7 +115,10 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 def _differentiate(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
     if torch.is_grad_enabled():
-        raise ValueError("short convolution: its kernels have first derivatives only")
+        raise ValueError(
+            "short convolution: its kernels have first derivatives only; ask for backend 'chunked' "
+            "where create_graph is needed"
+        )
     z, taps = ctx.saved_tensors
     d_z, d_taps = delta_inputs_backward(list(grads), z, taps, ctx.sizes)
     return d_z, d_taps, None
