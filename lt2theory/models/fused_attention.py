@@ -1,10 +1,11 @@
-"""A block of an attention mixer as seven to nine kernels a decode step."""
+"""A block of an attention mixer as six to nine kernels a decode step."""
 
 from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 from typing_extensions import override
 
 from lt2theory.mixers import DeepSeekSparseAttention, NativeSparseAttention, SoftmaxAttention
@@ -16,6 +17,9 @@ from lt2theory.models.static_cache import StaticSlot
 
 if TYPE_CHECKING:
     from lt2theory.ops.fused.triton_place import IndexLayout
+
+_TILE = 64
+"""Outputs of a tile of the wide products (`triton_linear`)."""
 
 
 def parts_of(mixer: SoftmaxAttention) -> dict[str, int]:
@@ -54,6 +58,9 @@ class FusedAttention(PackedBlock):
         assert isinstance(mixer, SoftmaxAttention)
         self.parts = parts_of(mixer)
         super().__init__(block, list(self.parts), config)
+        # Whole tiles of outputs need no masks; the rows behind are not looked at.
+        rows = -len(self.projections) % _TILE
+        self.projections = F.pad(self.projections, (0, 0, 0, rows))
         options = mixer.options
         self.options = options
         self.turns = None

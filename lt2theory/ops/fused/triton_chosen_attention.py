@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_AT_A_TIME, _WARPS, _STAGES = 32, 4, 3
-"""Keys of a tile, warps of a program, tiles under way."""
+_AT_A_TIME, _WARPS, _STAGES = 32, 4, 5
+"""Keys of a tile, warps of a program, stages of its pipeline: two a tile, as places come first."""
 
 
 @triton.jit

@@ -69,21 +69,22 @@ def _select_kernel(
     else:
         place = tl.load(PLACES + b * count + at, mask=at < count, other=-1)
         seen = place >= 0
+    # From here on the lowest number says that a place is not seen, which costs no register.
     order = tl.load(ORDER + b * count + at, mask=seen, other=_LOWEST)
     # The least number such that K or more are not below it, unless exactly K are not below another.
-    found = tl.sum(seen.to(tl.int32), 0)
-    low = tl.min(tl.where(seen, order, _HIGHEST), 0).to(tl.int64)
+    found = tl.sum((order > _LOWEST).to(tl.int32), 0)
+    low = tl.min(tl.where(order > _LOWEST, order, _HIGHEST), 0).to(tl.int64)
     high = tl.max(order, 0).to(tl.int64) + 1
     while (high - low > 1) & (found > K):
         middle = (low + high) >> 1
-        reach = tl.sum((seen & (order >= middle.to(tl.int32))).to(tl.int32), 0)
+        reach = tl.sum((order >= middle.to(tl.int32)).to(tl.int32), 0)
         enough = reach >= K
         low = tl.where(enough, middle, low)
         high = tl.where(enough, high, middle)
         found = tl.where(enough, reach, found)
     least = low.to(tl.int32)
-    above = (seen & (order > least)).to(tl.int32)
-    level = (seen & (order == least)).to(tl.int32)
+    above = (order > least).to(tl.int32)
+    level = (order == least).to(tl.int32)
     room = K - tl.sum(above, 0)
     # Both counts in one running sum: of the higher ones below, of the equal ones above.
     counts = tl.cumsum(above + (level << 16), 0)
@@ -149,7 +150,7 @@ def highest_places(
     """The places with the highest numbers among those that a row sees, the earlier among equals.
 
     Args:
-        order: Numbers by place `[b capacity]`, int32.
+        order: Numbers by place `[b capacity]`, int32, above -2^31.
         top_k: Places that are taken, at most the capacity.
         length: Places in use: int64 `[1]`.
         first: First place that a row sees `[b]`, int64.
@@ -171,7 +172,7 @@ def highest_places(
         _select_kernel[(slices, batch)](
             order, places, length, first, out_order, out, count,
             SLICE=size, K=top_k, BEGIN=begin, END=end,
-            num_warps=4 if size <= 2048 else 8 if size <= 8192 else 16,
+            num_warps=4 if size <= 2048 else 8 if size <= 4096 else 16 if size <= 8192 else 32,
         )  # fmt: skip
         if end:
             return out[:, None]

@@ -37,7 +37,7 @@ def test_the_choice_is_a_stable_sorts(
     from lt2theory.ops.fused.triton_index_step import highest_places
 
     rng = torch.Generator().manual_seed(capacity + top_k)
-    order = torch.randint(-values, values, (3, capacity), generator=rng).int()
+    order = torch.randint(1 - values, values, (3, capacity), generator=rng).int()
     first = torch.tensor([0, 1, length - 1])
     order[:, length:] = 2**31 - 1  # what lies behind is not looked at
     where = {"length": torch.tensor([length], device=device), "first": first.to(device)}
