@@ -20,7 +20,8 @@ from lt2theory.ops.sparse.dsa_reference import (
     reference_indexed_attention,
     reference_indexer_loss,
 )
-from lt2theory.ops.sparse.triton_backend import declines, refuses, triton_indexed_attention
+from lt2theory.ops.sparse.dsa_triton import triton_indexed_attention
+from lt2theory.ops.sparse.triton_backend import declines, refuses
 from lt2theory.ops.workload import AttentionWorkload
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
@@ -45,7 +46,7 @@ INDEXED_ATTENTIONS: Registry[AttentionWorkload, IndexedRunner] = Registry(
         Backend(
             name="triton",
             load=lambda: IndexedRunner(triton_indexed_attention, chunked_indexer_loss),
-            merit="scores by chunks of queries, and one kernel reads the selected keys",
+            merit="kernels score, choose and attend by blocks of queries; first derivatives only",
             refuses=refuses,
             declines=declines,
         ),

@@ -7,7 +7,7 @@ time; what a gradient keeps grows with `length * top_k`. Plain torch, so it runs
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Bool, Float, Int32, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -46,22 +46,6 @@ def chunked_indexed_attention(problem: IndexedProblem) -> Float[Tensor, "b t h v
     if problem.q.shape[1] == 0 or problem.top_k >= problem.k.shape[1]:
         return chunked_attention(problem.plain())
     return torch.cat([_attend(part) for part in _parts(problem)], 1)
-
-
-def selected_lists(problem: IndexedProblem) -> Int32[Tensor, "b t 1 c"]:
-    """The selected keys of every query as one list for all heads.
-
-    Args:
-        problem: The attention; `top_k` is below the number of keys.
-
-    Returns:
-        `c = top_k` places of keys in the order of time, -1 where a query sees fewer.
-    """
-    lists = []
-    for part in _parts(problem):
-        index, counts = _indices(_taken(part), problem.top_k)
-        lists.append(torch.where(counts, index, -1).int())
-    return torch.cat(lists, 1).unsqueeze(2)
 
 
 def chunked_indexer_loss(problem: IndexedProblem, kind: IndexerLoss) -> Float[Tensor, ""]:

@@ -1,4 +1,4 @@
-"""Sparse attentions whose selected keys are read by our Triton kernel; the rest as in `chunked`.
+"""Native sparse attention whose selected keys our Triton kernel reads, and what kernels refuse.
 
 Triton is imported when a backend runs, not with this module.
 """
@@ -7,32 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lt2theory.ops.attention_chunked import chunked_attention
-from lt2theory.ops.sparse.dsa_chunked import selected_lists
-from lt2theory.ops.sparse.dsa_reference import IndexedProblem
 from lt2theory.ops.sparse.nsa_chunked import chunked_block_sparse
 from lt2theory.ops.sparse.nsa_reference import BlockSparseProblem
 from lt2theory.ops.workload import AttentionWorkload, is_interpreting
 
 _WIDEST = 256
-
-
-def triton_indexed_attention(problem: IndexedProblem) -> Float[Tensor, "b t h v"]:
-    """DeepSeek sparse attention; see `reference_indexed_attention` for its meaning.
-
-    Args:
-        problem: The attention.
-
-    Returns:
-        The outputs, in the dtype of the queries.
-    """
-    from lt2theory.ops.sparse.triton_gathered import gathered_attention
-
-    if problem.q.shape[1] == 0 or problem.top_k >= problem.k.shape[1]:
-        return chunked_attention(problem.plain())
-    q = problem.q.unflatten(2, (problem.k.shape[2], -1))
-    lists = selected_lists(problem)
-    return gathered_attention(q, problem.k, problem.v, lists, problem.scale).flatten(2, 3)
 
 
 def triton_block_sparse(problem: BlockSparseProblem) -> Float[Tensor, "b t h v"]:
