@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_AT_A_TIME, _WARPS, _STAGES = 32, 4, 5
-"""Keys of a tile, warps of a program, stages of its pipeline: two a tile, as places come first."""
+_WARPS, _STAGES = 4, 5
+"""Warps of a program, stages of its pipeline: two a tile, as places come first."""
 
 
 @triton.jit
@@ -186,7 +186,7 @@ def chosen_attention(
     heads = out.shape[1] // wide
     blocks = 0 if chosen is None else chosen.shape[-1]
     near = 0 if window is None else min(window, capacity)
-    share = _share(batch * groups, max(blocks * size, near)) if share is None else share
+    share = _share(batch * groups, max(blocks * size, near), size) if share is None else share
     listed = triton.cdiv(blocks * size, share)
     splits = listed + triton.cdiv(near, share)
     rows = batch * splits * heads
@@ -200,7 +200,7 @@ def chosen_attention(
         SHARE=share, LISTED=listed, SPLITS=splits,
         G=groups, R=heads // groups, DK=width, DV=wide, RING=ring,
         BRANCHES=gates.branches is not None, GATE=gates.output is not None,
-        BR=max(16, triton.next_power_of_2(heads // groups)), BN=_AT_A_TIME,
+        BR=max(16, triton.next_power_of_2(heads // groups)), BN=32 if size == 1 else 64,
         BK=max(16, triton.next_power_of_2(width)), BV=max(16, triton.next_power_of_2(wide)),
         BS=triton.next_power_of_2(max(listed, splits - listed)),
         PREC="ieee" if out.dtype == torch.float32 else "tf32", STAGES=_STAGES,
@@ -209,7 +209,8 @@ def chosen_attention(
     return out
 
 
-def _share(groups: int, longest: int) -> int:
+def _share(groups: int, longest: int, size: int) -> int:
     """Keys of one program: enough programs to fill a device, at most 32 shares of a branch."""
-    share = 256 if groups >= 64 else 128 if groups >= 32 else 64
+    many = 512 if size == 1 else 256  # lone keys take longer to find: fewer programs look for them
+    share = many if groups >= 64 else 128 if groups >= 32 else 64
     return int(max(share, triton.next_power_of_2(triton.cdiv(longest, 32))))
