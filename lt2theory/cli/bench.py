@@ -1,4 +1,4 @@
-"""`lt2 bench tasks|ops|analysis|decode|train-step`: speeds on this machine, with their setting."""
+"""`lt2 bench tasks|ops|analysis|decode|sparse|train-step`: speeds here, with their setting."""
 
 import json
 from pathlib import Path
@@ -81,6 +81,20 @@ class TrainStepOptions(BaseModel):
     length: int = Field(256, ge=1, description="Tokens a row.")
     repeats: int = Field(30, ge=1, description="Steps that are timed.")
     threads: int = Field(1, ge=1, description="Threads of a tensor operation on a CPU.")
+
+
+class SparseOptions(BaseModel):
+    """Which sparse attentions are timed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ops: tuple[Literal["dsa", "nsa"], ...] = Field(("dsa", "nsa"), description="Attentions.")
+    lengths: tuple[int, ...] = Field((4096, 16384, 65536), description="Tokens.")
+    dtype: Literal["bfloat16", "float32"] = Field("bfloat16", description="Dtype of the inputs.")
+    backends: tuple[Literal["triton", "chunked", "reference"], ...] = Field(
+        ("triton", "reference"), description="Backends; reference has the dense masks."
+    )
+    repeats: int = Field(5, ge=1, description="Runs that are timed; the median counts.")
 
 
 def tasks(argv: list[str]) -> int:
@@ -222,6 +236,41 @@ def train_step(argv: list[str]) -> int:
         length=options.length,
     )
     _publish(bench_train_step(settings, steps=options.repeats), copy.json, threads=1)
+    return DONE
+
+
+def sparse(argv: list[str]) -> int:
+    """Time the sparse attentions on a GPU.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ValueError: A length is not allowed, or there is no GPU.
+    """
+    description = (
+        "Time native and DeepSeek sparse attention on a GPU, forward and backward, with peak "
+        "memory, the indexer's share and floors, beside the same with dense masks."
+    )
+    options, copy = parse(
+        "lt2 bench sparse", argv, description, options=SparseOptions, copy=JsonCopy
+    )
+    check_file(copy.json, "--json")
+    from lt2theory.bench.sparse import Setting, bench_sparse
+
+    if min(options.lengths, default=0) < 1:
+        raise ValueError(f"--lengths: {options.lengths} is not allowed (numbers >= 1)")
+    settings = [
+        Setting(op, length, options.dtype)
+        for op in dict.fromkeys(options.ops)
+        for length in dict.fromkeys(options.lengths)
+    ]
+    backends = tuple(dict.fromkeys(options.backends))
+    table = bench_sparse(settings, backends=backends, repeats=options.repeats)
+    _publish(table, copy.json, threads=1)
     return DONE
 
 

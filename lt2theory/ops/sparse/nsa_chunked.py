@@ -28,6 +28,8 @@ from lt2theory.ops.sparse.nsa_reference import (
 
 _GATHERED_NUMBERS = 2**22
 """Keys and values that one chunk gathers, in numbers: enough to keep the device busy."""
+_SCORED_NUMBERS = 2**25
+"""Scores of blocks and entries of lists of one chunk where a kernel reads the blocks."""
 _MIN_CHUNK = 16
 
 
@@ -75,14 +77,12 @@ def chunked_block_sparse(
     Returns:
         The outputs, in the dtype of the queries.
     """
-    batch, length, heads, width = problem.q.shape
+    batch, length, heads, _ = problem.q.shape
     if length == 0:
         return problem.v.new_zeros(batch, 0, heads, problem.v.shape[-1])
     wide = in_state_dtype(no_larger_than_the_text(problem))
     blocks = _split(wide)
-    gathered = batch * problem.k.shape[2] * wide.num_blocks * wide.block_size
-    gathered *= width + problem.v.shape[-1]
-    chunk = max(_MIN_CHUNK, _GATHERED_NUMBERS // max(1, gathered))
+    chunk = _chunk(wide, kernel=reader is not None)
     parts = []
     for start in range(0, length, chunk):
         stop = min(start + chunk, length)
@@ -94,6 +94,17 @@ def chunked_block_sparse(
     output = torch.cat(parts, 1)
     output = output + wide.gates[..., 2:] * chunked_attention(problem).to(output.dtype)
     return output.to(problem.q.dtype)
+
+
+def _chunk(problem: BlockSparseProblem, *, kernel: bool) -> int:
+    """Queries of a chunk: a kernel gathers nothing into memory, so scores and lists decide."""
+    batch, num_keys, groups, width = problem.k.shape
+    listed = batch * groups * problem.num_blocks * problem.block_size
+    if kernel:
+        scored = batch * problem.q.shape[2] * (num_keys // problem.block_size)
+        return max(_MIN_CHUNK, _SCORED_NUMBERS // max(1, scored + listed))
+    gathered = listed * (width + problem.v.shape[-1])
+    return max(_MIN_CHUNK, _GATHERED_NUMBERS // max(1, gathered))
 
 
 def no_larger_than_the_text(problem: BlockSparseProblem) -> BlockSparseProblem:
