@@ -18,7 +18,6 @@ from lt2theory.models.fused_block import FusedDelta, PackedBlock
 from lt2theory.models.fused_layers import KERNEL_DTYPES, fuse, why_not_fused
 from lt2theory.models.loop_state import LoopState
 from lt2theory.models.looped import LoopedModel
-from lt2theory.models.persistent import PersistentBlocks, why_not_persistent
 from lt2theory.models.static_cache import BY_POSITION, StaticSlot, new_buffers
 from lt2theory.ops.factors import AttentionInputs, BlockSparseInputs, IndexedInputs
 from lt2theory.ops.fused.decode_attention import attend_to_buffer
@@ -92,13 +91,10 @@ class Decoder:
         graph: Whether to replay a CUDA graph; None does on a GPU.
         fused: Whether layers that have them run through the kernels of a `PackedBlock`; their
             weights are copied then, and later changes are not seen. None does on a GPU.
-        persistent: Whether all loops and blocks run as one kernel (`PersistentBlocks`), which
-            copies their weights too, in place of those of `fused`.
 
     Raises:
         ValueError: The cache is empty or of another model, the capacity does not exceed its length,
-            a layer has no cache of fixed capacity, a graph is wanted without a GPU, or one kernel
-            where `why_not_persistent` has a reason.
+            a layer has no cache of fixed capacity, or a graph is wanted without a GPU.
     """
 
     def __init__(
@@ -109,7 +105,6 @@ class Decoder:
         capacity: int,
         graph: bool | None = None,
         fused: bool | None = None,
-        persistent: bool = False,
     ) -> None:
         cache.check(
             torch.empty(cache.batch_size, 0, device=cache.device),
@@ -132,8 +127,7 @@ class Decoder:
         reached = self._count.expand(batch) if cache.next_position is None else cache.next_position
         self._first = (self._count - reached).clone()
         self._buffers = new_buffers(model.config, cache, capacity, self._first)
-        self._persistent = self._join() if persistent else None
-        self._fused = self._fuse() if fused and not persistent else {}
+        self._fused = self._fuse() if fused else {}
         self._tokens = torch.zeros(batch, dtype=torch.int64, device=device)
         self._logits: Tensor | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -212,17 +206,6 @@ class Decoder:
                     self._buffers[number, loop].turn()
         return fused
 
-    def _join(self) -> PersistentBlocks:
-        """Pack all blocks for the kernel that takes all of them, or raise a ValueError."""
-        model, config = self.model, self.model.config
-        batch, device = self._first.shape[0], self._first.device
-        reason = why_not_persistent(config, batch, model.dtype, device, self.capacity)
-        if reason is not None:
-            raise ValueError(f"persistent: got True, but {reason}")
-        blocks = [block for block in model.blocks if isinstance(block, Block)]
-        gate = model.loop_gate if config.loop_gate else None
-        return PersistentBlocks(blocks, config, self._buffers, gate)
-
     def _capture(self) -> None:
         """Take the first step, and record it on the way."""
         kept = [buffer.clone() for buffer in self._changed()]
@@ -251,9 +234,6 @@ class Decoder:
         state = BufferedState(config, stream, slots, self._buffers, self._count, self._first)
         length = self._count + 1
         h = model.embed(self._tokens[:, None], stream)
-        if self._persistent is not None:
-            self._count += 1
-            return model.read_out(self._persistent.step(h[:, 0])[:, None])[:, 0]
         for loop in range(config.num_loops):
             start = h
             for layer, block in enumerate(model.blocks):
