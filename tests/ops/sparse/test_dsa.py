@@ -18,6 +18,7 @@ from lt2theory.ops import (
     softmax_attention,
 )
 from lt2theory.ops.sparse.dsa import indexed_problem
+from lt2theory.ops.workload import AttentionWorkload
 
 BACKENDS = ["reference", "chunked", "auto"]
 
@@ -195,3 +196,11 @@ def test_flas_naive_reference_agrees(tmp_path: Path) -> None:
 def test_a_loss_of_another_kind_is_refused() -> None:
     with pytest.raises(ValueError, match=r"kind must be one of .*'dense', 'sparse'.*'full'"):
         indexer_loss(IndexedInputs(**tensors(), top_k=2), kind="full")
+
+
+def test_auto_leaves_kernels_alone_that_no_device_has_confirmed() -> None:
+    shape = (64, 64, 2, 2, 16, 16)
+    workload = AttentionWorkload("cuda", torch.bfloat16, *shape, window=None, segmented=False)
+    choice = INDEXED_ATTENTIONS.choose(workload, "auto")
+    assert choice.backend.name == "chunked"
+    assert "ask for it by name" in str(choice)
