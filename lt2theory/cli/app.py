@@ -49,6 +49,9 @@ COMMANDS = {
     "bench tasks": Command("bench", "tasks", "examples a second of the task generators"),
     "bench ops": Command("bench", "ops", "speed of the recurrences against a token loop"),
     "bench decode": Command("bench", "decode", "a token-step of 1.3B looped models on a GPU"),
+    "bench prefill": Command(
+        "bench", "prefill", "reading a prompt into 1.3B looped models on a GPU"
+    ),
     "bench sparse": Command("bench", "sparse", "the sparse attentions on a GPU beside dense masks"),
     "bench train-step": Command(
         "bench", "train_step", "a training step of a looped toy: compiled, as one CUDA graph"

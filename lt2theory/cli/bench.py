@@ -2,99 +2,23 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from lt2theory.cli.bench_options import (
+    AnalysisOptions,
+    DecodeOptions,
+    OpsOptions,
+    PrefillOptions,
+    SparseOptions,
+    TaskOptions,
+    TrainStepOptions,
+)
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
 from lt2theory.cli.parsing import parse
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class TaskOptions(BaseModel):
-    """How the generators are timed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    seconds: float = Field(2.0, gt=0, allow_inf_nan=False, description="Seconds for each row.")
-    workers: int = Field(2, ge=1, description="Processes that generate at once.")
-    size: int = Field(2048, ge=1, description="Examples a batch.")
-
-
-class OpsOptions(BaseModel):
-    """How the recurrences are timed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    repeats: int = Field(7, ge=1, description="Turns of every method; the fastest counts.")
-    threads: int = Field(2, ge=1, description="Threads of a tensor operation.")
-
-
-class AnalysisOptions(BaseModel):
-    """How the analysers are timed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    sample: int = Field(256, ge=1, le=8192, description="Operators of the dense methods.")
-    repeats: int = Field(5, ge=1, description="Turns of the methods; the fastest counts.")
-    threads: int = Field(
-        1, ge=1, description="Threads of a tensor operation in the spectra; the models have one."
-    )
-
-
-class DecodeOptions(BaseModel):
-    """What is decoded."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    patterns: tuple[str, ...] = Field(
-        ("gdn",), description="Layer patterns: gdn, full, full-gdn, gdn-dsa, nsa, window."
-    )
-    batches: tuple[int, ...] = Field((8,), description="Rows.")
-    contexts: tuple[int, ...] = Field((1024,), description="Tokens already read.")
-    steps: int = Field(30, ge=1, description="Steps that are timed.")
-    eager: bool = Field(True, description="Also time the model's own forward with a cache.")
-
-
-class TrainStepOptions(BaseModel):
-    """Which training steps are taken."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    device: Literal["cuda", "cpu"] = Field(
-        "cuda",
-        description="'cuda' times the ways below on a GPU. 'cpu' compares eager and compiled steps "
-        "of small models, and takes none of the options below but repeats and threads.",
-    )
-    patterns: tuple[str, ...] = Field(("gdn", "full"), description="Layer patterns.")
-    loop_state: tuple[Literal["rescan", "accumulate"], ...] = Field(
-        ("rescan", "accumulate"), description="Loop states; patterns of attention alone rescan."
-    )
-    ways: tuple[Literal["eager", "compiled", "graph", "compiled-graph"], ...] = Field(
-        ("eager", "compiled", "graph", "compiled-graph"), description="Ways to take a step."
-    )
-    backend: str = Field("auto", description="Backend of the ops.")
-    batch: int = Field(256, ge=1, description="Rows.")
-    length: int = Field(256, ge=1, description="Tokens a row.")
-    repeats: int = Field(30, ge=1, description="Steps that are timed.")
-    threads: int = Field(1, ge=1, description="Threads of a tensor operation on a CPU.")
-
-
-class SparseOptions(BaseModel):
-    """Which sparse attentions are timed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    ops: tuple[Literal["dsa", "nsa"], ...] = Field(("dsa", "nsa"), description="Attentions.")
-    lengths: tuple[int, ...] = Field((4096, 16384, 65536), description="Tokens.")
-    dtype: Literal["bfloat16", "float32"] = Field("bfloat16", description="Dtype of the inputs.")
-    backends: tuple[Literal["triton", "chunked", "reference"], ...] = Field(
-        ("triton", "reference"), description="Backends; reference has the dense masks."
-    )
-    repeats: int = Field(5, ge=1, description="Runs that are timed; the median counts.")
 
 
 def tasks(argv: list[str]) -> int:
@@ -179,15 +103,11 @@ def decode(argv: list[str]) -> int:
         "lt2 bench decode", argv, description, options=DecodeOptions, copy=JsonCopy
     )
     check_file(copy.json, "--json")
-    from lt2theory.bench.decode import PATTERNS, Setting, bench_decode
+    from lt2theory.bench.decode import Setting, bench_decode
 
-    for pattern in options.patterns:
-        if pattern not in PATTERNS:
-            allowed = ", ".join(PATTERNS)
-            raise ValueError(f"--patterns: {pattern!r} is not allowed (choose from {allowed})")
+    _check_patterns(options.patterns)
     for name in ("batches", "contexts"):
-        if min(getattr(options, name), default=0) < 1:
-            raise ValueError(f"--{name}: {getattr(options, name)} is not allowed (numbers >= 1)")
+        _check_counts(name, getattr(options, name))
     settings = [
         Setting(pattern, batch, context)
         for pattern in dict.fromkeys(options.patterns)
@@ -195,6 +115,40 @@ def decode(argv: list[str]) -> int:
         for context in dict.fromkeys(options.contexts)
     ]
     _publish(bench_decode(settings, steps=options.steps, eager=options.eager), copy.json, threads=1)
+    return DONE
+
+
+def prefill(argv: list[str]) -> int:
+    """Time reading a prompt into full-scale models on a GPU.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ValueError: A pattern, a context or a backend is not allowed, or there is no GPU.
+    """
+    description = (
+        "Time reading a prompt into 1.3B looped models on a GPU (logits of the last position), how "
+        "that grows with the length, and beside the products that it must compute."
+    )
+    options, copy = parse(
+        "lt2 bench prefill", argv, description, options=PrefillOptions, copy=JsonCopy
+    )
+    check_file(copy.json, "--json")
+    from lt2theory.bench.prefill import Setting, bench_prefill
+
+    _check_patterns(options.patterns)
+    _check_counts("contexts", options.contexts)
+    fixed = {"chunk": options.chunk, "backend": options.backend, "layers": options.layers}
+    settings = [
+        Setting(pattern, options.batch, context, **fixed)
+        for pattern in dict.fromkeys(options.patterns)
+        for context in dict.fromkeys(options.contexts)
+    ]
+    _publish(bench_prefill(settings, repeats=options.repeats), copy.json, threads=1)
     return DONE
 
 
@@ -261,8 +215,7 @@ def sparse(argv: list[str]) -> int:
     check_file(copy.json, "--json")
     from lt2theory.bench.sparse import Setting, bench_sparse
 
-    if min(options.lengths, default=0) < 1:
-        raise ValueError(f"--lengths: {options.lengths} is not allowed (numbers >= 1)")
+    _check_counts("lengths", options.lengths)
     settings = [
         Setting(op, length, options.dtype)
         for op in dict.fromkeys(options.ops)
@@ -272,6 +225,22 @@ def sparse(argv: list[str]) -> int:
     table = bench_sparse(settings, backends=backends, repeats=options.repeats)
     _publish(table, copy.json, threads=1)
     return DONE
+
+
+def _check_patterns(patterns: tuple[str, ...]) -> None:
+    """Refuse a pattern that no full-scale model has."""
+    from lt2theory.bench.decode import PATTERNS
+
+    for pattern in patterns:
+        if pattern not in PATTERNS:
+            allowed = ", ".join(PATTERNS)
+            raise ValueError(f"--patterns: {pattern!r} is not allowed (choose from {allowed})")
+
+
+def _check_counts(name: str, counts: tuple[int, ...]) -> None:
+    """Refuse a list that is empty or has a number below 1."""
+    if min(counts, default=0) < 1:
+        raise ValueError(f"--{name}: {counts} is not allowed (numbers >= 1)")
 
 
 def _publish(table: "pd.DataFrame", path: Path | None, *, threads: int) -> None:

@@ -6,6 +6,7 @@ from lt2theory.models.decoder import Decoder as Decoder
 from lt2theory.models.generation import Generation as Generation
 from lt2theory.models.generation import Sampling as Sampling
 from lt2theory.models.generation import generate as generate
+from lt2theory.models.generation import prefill as prefill
 from lt2theory.models.looped import LoopedModel as LoopedModel
 from lt2theory.models.pattern import LayerSpec as LayerSpec
 from lt2theory.models.pattern import expand_pattern as expand_pattern

@@ -1,4 +1,4 @@
-"""Generation: one forward call a token, through the cache."""
+"""Generation: the prompt in pieces, then one forward call a token, through the cache."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from lt2theory.mixers.base import at_least_float32
 from lt2theory.models.arguments import check_tensor, check_whole
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.looped import LoopedModel
+from lt2theory.models.streaming import document_ids
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,48 @@ class Sampling:
 
 
 @torch.no_grad()
+def prefill(
+    model: LoopedModel,
+    prompt: Tensor,
+    cache: LoopCache,
+    *,
+    lengths: Tensor | None = None,
+    chunk: int | None = None,
+) -> Float[Tensor, "b vocab"]:
+    """Read a prompt into a cache and give the logits of the next token.
+
+    In pieces it gives the same logits (claim L5), and what one call needs beside the cache does
+    not grow with the prompt.
+
+    Args:
+        model: The model.
+        prompt: Token ids `[b t]`, t >= 1.
+        cache: Updated in place. If a call fails, it has seen the pieces before.
+        lengths: Real tokens of each row `[b]`, padded on the left, as for `LoopedModel.forward`.
+        chunk: Most tokens of a row in one call; None reads the whole prompt at once.
+
+    Returns:
+        Logits after the last token.
+
+    Raises:
+        ValueError: `chunk` is below 1 or no whole number, or `forward` refuses the prompt.
+    """
+    _check_chunk(chunk)
+    length = prompt.shape[1]
+    if chunk is None or chunk >= length:
+        whole: Tensor = model(prompt, cache, lengths=lengths, last_logits=1)
+        return whole[:, 0]
+    # Padding may fill a piece, and only the first call of a stream may say `lengths`.
+    padding = None if lengths is None else document_ids(prompt, cache, lengths, None)
+    for start in range(0, length, chunk):
+        piece = slice(start, min(start + chunk, length))
+        own = None if padding is None else padding[:, piece]
+        last = int(piece.stop == length)
+        logits: Tensor = model(prompt[:, piece], cache, documents=own, last_logits=last)
+    return logits[:, 0]
+
+
+@torch.no_grad()
 def generate(
     model: LoopedModel,
     prompt: Tensor,
@@ -83,6 +126,7 @@ def generate(
     sampling: Sampling | None = None,
     stop_ids: Collection[int] = (),
     cache: LoopCache | None = None,
+    chunk: int | None = None,
 ) -> Generation:
     """Continue a prompt token by token; greedily, or as `sampling` says.
 
@@ -98,6 +142,7 @@ def generate(
         stop_ids: Tokens that end a row.
         cache: Continue what this cache has seen, with `prompt` as its next tokens; updated in
             place. It has seen all but the last of the new tokens afterwards. None: a new one.
+        chunk: As for `prefill`.
 
     Returns:
         The new tokens and how many of them each row has.
@@ -106,24 +151,34 @@ def generate(
         ValueError: An argument is out of range, or `forward` refuses the prompt.
     """
     _check(model, prompt, max_new_tokens, stop_ids)
+    _check_chunk(chunk)
     if cache is None:
         cache = model.new_cache(prompt.shape[0])
     stops = torch.tensor(sorted(set(stop_ids)), dtype=torch.int64, device=prompt.device)
     ended = torch.zeros_like(prompt[:, 0], dtype=torch.bool)
     count = torch.zeros_like(ended, dtype=torch.int64)
     new: list[Tensor] = []
-    fed, padding = prompt, lengths
     while len(new) < max_new_tokens and not (len(stops) and bool(ended.all())):
-        logits = model(fed, cache, lengths=padding, last_logits=1)[:, 0]
+        if new:
+            logits = model(new[-1].unsqueeze(1), cache, last_logits=1)[:, 0]
+        else:
+            logits = prefill(model, prompt, cache, lengths=lengths, chunk=chunk)
         chosen = logits.argmax(-1) if sampling is None else sampling.draw(logits)
         if new:
             chosen = torch.where(ended, new[-1], chosen)
         new.append(chosen)
         count += ~ended
         ended = ended | torch.isin(chosen, stops)
-        fed, padding = chosen.unsqueeze(1), None
     tokens = torch.stack(new, 1) if new else prompt.new_empty((len(prompt), 0), dtype=torch.int64)
     return Generation(tokens, count)
+
+
+def _check_chunk(chunk: int | None) -> None:
+    if chunk is None:
+        return
+    check_whole("chunk", chunk)
+    if chunk < 1:
+        raise ValueError(f"chunk: {chunk} must be >= 1 or None")
 
 
 def _check(

@@ -10,11 +10,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right
 
 from lt2theory.ops.attention_reference import AttentionProblem, repeat_key_heads, visible_keys
 
 # Blocks shorter than this cost more in calls than they save in scores.
 _MIN_BLOCK = 32
+_FLASH_WIDEST = 256
 
 
 def chunked_attention(problem: AttentionProblem) -> Float[Tensor, "b t h v"]:
@@ -28,7 +30,7 @@ def chunked_attention(problem: AttentionProblem) -> Float[Tensor, "b t h v"]:
     Returns:
         The outputs, in the dtype of the queries.
     """
-    batch, length, heads, _ = problem.q.shape
+    batch, length, heads, width = problem.q.shape
     if length == 0:
         return problem.v.new_zeros(batch, 0, heads, problem.v.shape[-1])
     problem = replace(
@@ -42,9 +44,18 @@ def chunked_attention(problem: AttentionProblem) -> Float[Tensor, "b t h v"]:
             problem = replace(problem, window=None)
     plain = problem.window is None and problem.query_segments is None
     if plain and length == problem.k.shape[1]:
-        return _fused(problem.q, problem.k, problem.v, problem.scale, causal=True)
+        # The flash kernel knows one width, so the scores are computed once a part.
+        parts = problem.v.split(width, -1) if _has_flash(problem) else (problem.v,)
+        outputs = [_fused(problem.q, problem.k, v, problem.scale, causal=True) for v in parts]
+        return torch.cat(outputs, -1) if len(outputs) > 1 else outputs[0]
     if plain and length == 1:
         return _fused(problem.q, problem.k, problem.v, problem.scale)
+    if plain and _has_flash(problem):
+        # After a cache: the flash kernel needs no mask of queries times keys.
+        late = causal_lower_right(length, problem.k.shape[1])
+        parts = problem.v.split(width, -1)
+        outputs = [_fused(problem.q, problem.k, v, problem.scale, mask=late) for v in parts]
+        return torch.cat(outputs, -1)
     return _masked(
         problem.q,
         problem.k,
@@ -55,6 +66,13 @@ def chunked_attention(problem: AttentionProblem) -> Float[Tensor, "b t h v"]:
     )
 
 
+def _has_flash(problem: AttentionProblem) -> bool:
+    """Whether torch's flash kernel can run, on values in parts as wide as the keys."""
+    width, half = problem.q.shape[-1], (torch.bfloat16, torch.float16)
+    fits = problem.v.shape[-1] % width == 0 and width % 8 == 0 and width <= _FLASH_WIDEST
+    return problem.q.is_cuda and problem.q.dtype in half and fits
+
+
 def _fused(
     q: Tensor,
     k: Tensor,
@@ -62,7 +80,7 @@ def _fused(
     scale: float,
     *,
     causal: bool = False,
-    mask: Bool[Tensor, "#b 1 t m"] | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Torch's kernel, in the layout `[batch, time, head, width]`."""
     output = F.scaled_dot_product_attention(

@@ -57,3 +57,16 @@ def test_decode_takes_what_is_named_twice_once(monkeypatch: pytest.MonkeyPatch) 
     assert main(["bench", "decode", *argv.split()]) == 2
     named = [(each.pattern, each.batch, each.context) for each in asked]
     assert named == [("gdn", 8, 64), ("gdn", 8, 32), ("full", 8, 64), ("full", 8, 32)]
+
+
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        ("--patterns mamba", "--patterns: 'mamba' is not allowed (choose from gdn, full,"),
+        ("--contexts 8 0", "--contexts: (8, 0) is not allowed (numbers >= 1)"),
+        ("--chunk -1", "--chunk: -1 is not allowed"),
+    ],
+)
+def test_prefill_refuses(argv: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "prefill", *argv.split()]) == 2
+    assert capsys.readouterr().err.startswith(f"lt2: error: {line}")

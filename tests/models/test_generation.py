@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.models import LoopedModel, Sampling, generate, presets
+from lt2theory.models import LoopedModel, Sampling, generate, prefill, presets
 
 Build = Callable[..., LoopedModel]
 
@@ -27,6 +27,30 @@ def test_greedy_is_the_repeated_parallel_call(build: Build, tokens: Tensor, pres
         alone = without_cache(model, tokens[row : row + 1, 9 - length : 9], 6)
         assert torch.equal(made.tokens[row], alone[0, length:])
     assert made.lengths.tolist() == [6, 6, 6]
+
+
+@pytest.mark.parametrize("preset", sorted(presets()))
+def test_a_prompt_in_pieces(build: Build, tokens: Tensor, preset: str) -> None:
+    """Rows of which one is padding throughout its first pieces, against one call."""
+    model, lengths = build(preset, positions="rope"), torch.tensor([9, 2, 5])
+    prompt = tokens[:, :9]
+    expected = model(prompt, lengths=lengths, last_logits=1)[:, 0]
+    for chunk in (1, 4, 9, 20):
+        cache = model.new_cache(3)
+        found = prefill(model, prompt, cache, lengths=lengths, chunk=chunk)
+        assert cache.length == 9
+        torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    made = generate(model, prompt, 3, lengths=lengths, chunk=4)
+    assert torch.equal(made.tokens, generate(model, prompt, 3, lengths=lengths).tokens)
+
+
+@pytest.mark.parametrize("chunk", [0, -3])
+def test_a_chunk_must_be_positive(build: Build, tokens: Tensor, chunk: int) -> None:
+    model = build("toy-gdn")
+    with pytest.raises(ValueError, match="chunk"):
+        prefill(model, tokens, model.new_cache(3), chunk=chunk)
+    with pytest.raises(ValueError, match="chunk"):
+        generate(model, tokens, 1, chunk=chunk)
 
 
 def test_rows_end_at_a_stop_id(build: Build, tokens: Tensor) -> None:

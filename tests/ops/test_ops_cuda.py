@@ -71,6 +71,26 @@ def test_attention(window: int | None) -> None:
     assert (got.double().cpu() - want).norm() <= 1e-5 * want.norm()
 
 
+@pytest.mark.parametrize(("length", "num_keys"), [(130, 130), (33, 130), (2, 77)])
+def test_wide_values_by_the_flash_kernel(length: int, num_keys: int) -> None:
+    """Two parts of the values, from the start and after a cache, in bfloat16."""
+    generator = torch.Generator().manual_seed(4)
+    shapes = ((2, length, 4, 24), (2, num_keys, 4, 24), (2, num_keys, 4, 48))
+    exact = [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+
+    def values_and_gradients(tensors: list[Tensor], backend: str) -> list[Tensor]:
+        given = [x.detach().clone().requires_grad_() for x in tensors]
+        o = softmax_attention(*given, backend=backend)
+        o.square().sum().backward()
+        return [o, *(x.grad for x in given)]
+
+    want = values_and_gradients(exact, "reference")
+    got = values_and_gradients([x.bfloat16().cuda() for x in exact], "chunked")
+    for a, b in zip(got, want, strict=True):
+        # 8 bits of inputs, probabilities and outputs
+        assert (a.double().cpu() - b).norm() <= 2e-2 * b.norm()
+
+
 @pytest.mark.parametrize("segmented", [False, True])
 @pytest.mark.parametrize(("length", "num_keys"), [(77, 77), (1, 130), (700, 700)])
 def test_native_sparse_attention(segmented: bool, length: int, num_keys: int) -> None:

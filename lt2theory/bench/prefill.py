@@ -1,0 +1,206 @@
+"""Speed of reading a prompt at full scale on a GPU: logits of the last position only."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from lt2theory.bench.decode import full_scale, random_model
+from lt2theory.bench.train_step import PRODUCTS
+from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.models import LoopedConfig, LoopedModel, prefill
+from lt2theory.models.pattern import LayerSpec
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One measurement.
+
+    Attributes:
+        pattern: A key of `lt2theory.bench.decode.PATTERNS`.
+        batch: Rows.
+        context: Tokens of a row.
+        chunk: Tokens of a row that one call reads into a cache; 0 reads all in one call without
+            one, as where only the logits are wanted.
+        backend: Backend of the ops.
+        layers: Layers of the model; 20 are the whole.
+    """
+
+    pattern: str
+    batch: int
+    context: int
+    chunk: int = 0
+    backend: str = "auto"
+    layers: int = 20
+
+
+def bench_prefill(settings: list[Setting], *, repeats: int = 3) -> pd.DataFrame:
+    """Time reading a prompt of random tokens.
+
+    A pattern's first setting runs once before, so that its kernels are there. Where memory does not
+    suffice, the batch is halved until it does.
+
+    Args:
+        settings: What to measure; those of one pattern share a model and the sizes of a growth.
+        repeats: Runs that are timed; the median counts.
+
+    Returns:
+        One row a setting: its fields, `fits` (rows that ran at once), `ms`, `tokens_per_second`,
+        `peak_gib` of GPU memory, `floor_ms` (`prefill_flops` at the rate of large products),
+        `ratio` (ms over the floor) and `growth` (ms a row over that of the pattern's shortest
+        context). NaN where not even one row fits.
+
+    Raises:
+        ValueError: There is no CUDA device.
+    """
+    if not torch.cuda.is_available():
+        raise ValueError("device: lt2 bench prefill needs a CUDA device; a CPU's time says nothing")
+    rows = []
+    for pattern, layers in dict.fromkeys((each.pattern, each.layers) for each in settings):
+        own = [each for each in settings if (each.pattern, each.layers) == (pattern, layers)]
+        rows += _bench_pattern(sorted(own, key=lambda each: each.context), repeats)
+        torch.cuda.empty_cache()
+    return pd.DataFrame(rows)
+
+
+def model_config(setting: Setting) -> LoopedConfig:
+    """The model that is timed.
+
+    Args:
+        setting: The measurement.
+
+    Returns:
+        LT2's 1.3B sizes with the setting's layers and backend.
+    """
+    changed = {"num_layers": setting.layers, "backend": setting.backend}
+    return LoopedConfig(**full_scale(setting.pattern).model_dump() | changed)
+
+
+def _bench_pattern(settings: list[Setting], repeats: int) -> list[dict[str, object]]:
+    """The settings of one pattern, the shortest context first."""
+    model = random_model(model_config(settings[0]))
+    _largest_fit(model, settings[0], 1)
+    rows: list[dict[str, object]] = []
+    shortest: dict[tuple[int, str], float] = {}
+    for setting in settings:
+        model.config = model_config(setting)
+        fits, ms, gib = _largest_fit(model, setting, repeats)
+        floor = 1e3 * prefill_flops(model, fits or setting.batch, setting.context) / PRODUCTS
+        a_row = ms / fits if fits else torch.nan
+        first = shortest.setdefault((setting.chunk, setting.backend), a_row)
+        measured = {
+            "fits": fits,
+            "ms": ms,
+            "tokens_per_second": 1e3 * fits * setting.context / ms,
+            "peak_gib": gib,
+            "floor_ms": floor,
+            "ratio": ms / floor,
+            "growth": a_row / first,
+        }
+        rows.append(vars(setting) | measured)
+    return rows
+
+
+def _largest_fit(model: LoopedModel, setting: Setting, repeats: int) -> tuple[int, float, float]:
+    """Rows that fit (0: not even one), milliseconds and the highest GiB of memory."""
+    rows = setting.batch
+    while rows:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        try:
+            ms = _median_ms(reader(model, replace(setting, batch=rows)), repeats)
+        except torch.cuda.OutOfMemoryError:
+            rows //= 2  # the traceback holds what it had, until this clause ends
+            continue
+        return rows, ms, torch.cuda.max_memory_allocated() / 2**30
+    return 0, torch.nan, torch.nan
+
+
+def reader(model: LoopedModel, setting: Setting) -> Callable[[], Tensor]:
+    """A call that reads a whole prompt of random tokens from the start.
+
+    Args:
+        model: The model.
+        setting: Rows, tokens and whether they are read in pieces.
+
+    Returns:
+        The call; it gives the logits after the last token `[b vocab]`.
+    """
+    device = model.embedding.weight.device
+    size = (setting.batch, setting.context)
+    generator = torch.Generator(device).manual_seed(0)
+    tokens = torch.randint(model.config.vocab_size, size, generator=generator, device=device)
+
+    @torch.no_grad()
+    def read() -> Tensor:
+        if setting.chunk:
+            return prefill(model, tokens, model.new_cache(setting.batch), chunk=setting.chunk)
+        logits: Tensor = model(tokens, last_logits=1)
+        return logits[:, 0]
+
+    return read
+
+
+def _median_ms(call: Callable[[], Tensor], repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(float(start.elapsed_time(end)))
+    return statistics.median(times)
+
+
+def prefill_flops(model: LoopedModel, batch: int, context: int) -> float:
+    """Multiplications and additions that reading a prompt cannot do without.
+
+    `2 b t T W` for the W weights of the blocks' matrices, and `2 b d vocab` for the head, which
+    reads the last position alone. A recurrence adds `6 h k v` a token, loop and layer (erase,
+    write, read); attention `2 h (k + v)` a token and key that it reads: of `(t + 1) / 2` on
+    average, all, or at most the window's. NSA reads the complete blocks' means, at most its
+    selected blocks and its window; DSA at most `top_k` keys, and its indexer scores every key with
+    `2 n i`.
+
+    Args:
+        model: The model.
+        batch: Rows.
+        context: Tokens of a row.
+
+    Returns:
+        The number.
+    """
+    config = model.config
+    weights = sum(p.numel() for p in model.blocks.parameters() if p.dim() == 2)
+    mixing = sum(_mixing_flops(config, spec, context) for spec in config.layers)
+    read = config.num_loops * (2.0 * context * weights + mixing)
+    return batch * (read + 2.0 * config.width * config.vocab_size)
+
+
+def _mixing_flops(config: LoopedConfig, spec: LayerSpec, context: int) -> float:
+    """What the op of one layer adds for one row in one loop."""
+    options = config.mixer_options(spec)
+    if issubclass(MIXERS[spec.mixer], LinearMixer):
+        return 6.0 * context * options.num_heads * options.head_dim * options.value_dim
+    window = context if options.window is None else options.window
+    index = 0.0
+    if spec.mixer == "nsa":
+        size = options.block_size
+        means = sum(t // size for t in range(1, context + 1))
+        pairs = means + _pairs(context, options.num_blocks * size) + _pairs(context, window)
+    elif spec.mixer == "dsa":
+        pairs = _pairs(context, options.top_k)
+        index = 2.0 * options.index_heads * options.index_dim * _pairs(context, context)
+    else:
+        pairs = _pairs(context, window)
+    return 2.0 * options.num_heads * (options.head_dim + options.value_dim) * pairs + index
+
+
+def _pairs(length: int, most: int) -> int:
+    """Pairs of a query and a key that it reads, its own or earlier, at most so many a query."""
+    full = min(length, most)
+    return full * (full + 1) // 2 + (length - full) * most
