@@ -25,7 +25,7 @@ class Setting:
         context: Tokens of a row.
         chunk: Tokens of a row that one call reads into a cache; 0 reads all in one call without
             one, as where only the logits are wanted.
-        backend: Backend of the ops.
+        backend: Backend of the ops; one without it takes what `auto` would.
         layers: Layers of the model; 20 are the whole.
     """
 
@@ -33,7 +33,7 @@ class Setting:
     batch: int
     context: int
     chunk: int = 0
-    backend: str = "auto"
+    backend: str = "triton"
     layers: int = 20
 
 

@@ -104,6 +104,8 @@ class PrefillOptions(BaseModel):
         ge=0,
         description="Tokens of a row read at a time, into a cache; 0: all at once, without one.",
     )
-    backend: str = Field("auto", description="Backend of the ops.")
+    backend: str = Field(
+        "triton", description="Backend of the ops; one without it takes what auto would."
+    )
     layers: int = Field(20, ge=1, le=1024, description="Layers; 20 are the whole model.")
     repeats: int = Field(3, ge=1, description="Runs that are timed; the median counts.")

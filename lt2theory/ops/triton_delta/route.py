@@ -7,7 +7,7 @@ import torch
 
 from lt2theory.ops.selftest import find_verdict
 from lt2theory.ops.selftest_verdicts import ShapeClass, Verdict
-from lt2theory.ops.triton_delta.tiles import WIDEST, tiles_of
+from lt2theory.ops.triton_delta.tiles import WIDEST_KEYS, WIDEST_VALUES, tiles_of
 from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -39,10 +39,10 @@ def refuses(workload: RecurrenceWorkload) -> str | None:
         return f"it computes in float32 at most, not {workload.dtype}; ask for 'chunked'"
     if workload.decay == "vector":
         return "it has one decay a head, not one a channel; ask for 'fla' or 'chunked'"
-    for name in ("key_width", "value_width"):
-        if getattr(workload, name) > WIDEST:
+    for name, widest in (("key_width", WIDEST_KEYS), ("value_width", WIDEST_VALUES)):
+        if getattr(workload, name) > widest:
             return (
-                f"{name.replace('_', ' ')} {getattr(workload, name)} exceeds {WIDEST}; take more, "
+                f"{name.replace('_', ' ')} {getattr(workload, name)} exceeds {widest}; take more, "
                 "narrower heads"
             )
     if workload.transformed:

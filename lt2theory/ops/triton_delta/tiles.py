@@ -6,8 +6,10 @@ few warps for the curriculum's models (keys and values of 32).
 
 from dataclasses import dataclass
 
-WIDEST = 128
-"""Largest key and value width: the state of one program stays in registers."""
+WIDEST_KEYS = 128
+"""Largest key width: all keys of a program's part of the state stay in registers."""
+WIDEST_VALUES = 256
+"""Largest value width; programs share the values of a head, so it is only what was tested."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ def tiles_of(key_width: int, value_width: int) -> Tiles:
     """The tiles for heads of these widths.
 
     Args:
-        key_width: Key width of a head, at most `WIDEST`.
-        value_width: Value width of a head, at most `WIDEST`.
+        key_width: Key width of a head, at most `WIDEST_KEYS`.
+        value_width: Value width of a head, at most `WIDEST_VALUES`.
 
     Returns:
         The tiles.

@@ -88,6 +88,7 @@ def poisoned() -> Iterator[None]:
         (33, 1, (16, 32), "scalar", None, True),
         (33, 1, (32, 16), "none", None, False),
         (17, 1, (128, 70), "scalar", "uniform", False),
+        (35, 1, (96, 192), "scalar", "uniform", False),
     ],
 )
 def test_values_and_gradients(
@@ -247,14 +248,17 @@ def test_torch_knows_the_operators(make_factors: Make, device: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("width", [16, 32, 64, 100, 128])
+@pytest.mark.parametrize(
+    "widths", [(16, 16), (32, 32), (64, 64), (100, 100), (128, 128), (96, 192), (32, 256)]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_widths_and_dtypes(
-    make_factors: Make, gradients: Gradients, width: int, dtype: torch.dtype
+    make_factors: Make, gradients: Gradients, widths: tuple[int, int], dtype: torch.dtype
 ) -> None:
     factors = make_factors(
-        length=131, key_width=width, value_width=width, decay="scalar", beta="uniform", dtype=dtype
-    )
+        length=131, key_width=widths[0], value_width=widths[1], decay="scalar", beta="uniform",
+        dtype=dtype,
+    )  # fmt: skip
     compare(gradients, factors, "cuda", state_of(factors))
 
 

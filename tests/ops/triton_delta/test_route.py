@@ -61,7 +61,7 @@ def test_auto_takes_them(dtype: torch.dtype, decay: str, order: str, machine: li
         ({"dtype": torch.float64}, "float32 at most, not torch.float64; ask for 'chunked'"),
         ({"decay": "vector"}, "one decay a head, not one a channel; ask for 'fla' or 'chunked'"),
         ({"key_width": 129}, "key width 129 exceeds 128; take more, narrower heads"),
-        ({"value_width": 256}, "value width 256 exceeds 128; take more, narrower heads"),
+        ({"value_width": 257}, "value width 257 exceeds 256; take more, narrower heads"),
         ({"transformed": True}, "cannot be transformed by torch.func"),
     ],
 )
