@@ -16,14 +16,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests conformance conformance-check ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests conformance conformance-check performance performance-check ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
 test: lint types imports tests ledger-fast
 
-check: test slow-tests interpreter-tests conformance-check ledger wheel docs
+check: test slow-tests interpreter-tests conformance-check performance-check ledger wheel docs
 
 install: $(STAMP)
 
@@ -73,6 +73,13 @@ conformance: $(STAMP)
 # Whether it is what the three sessions of tests above gave.
 conformance-check: $(STAMP)
 	$(BIN)/python -m tests.conformance.page $(CONFORMANCE) --check
+
+# docs/performance.md anew, from the committed files in results/; and whether it is that still.
+performance: $(STAMP)
+	$(BIN)/python -m lt2theory.report.performance
+
+performance-check: $(STAMP)
+	$(BIN)/python -m lt2theory.report.performance --check
 
 # The claims of proofs_checks/, each with its evidence; docs/theory.md says what they are.
 ledger-fast: $(STAMP)
