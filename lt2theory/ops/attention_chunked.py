@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention.bias import causal_lower_right
 
 from lt2theory.ops.attention_reference import AttentionProblem, repeat_key_heads, visible_keys
 
@@ -51,7 +50,9 @@ def chunked_attention(problem: AttentionProblem) -> Float[Tensor, "b t h v"]:
     if plain and length == 1:
         return _fused(problem.q, problem.k, problem.v, problem.scale)
     if plain and _has_flash(problem):
-        # After a cache: the flash kernel needs no mask of queries times keys.
+        # After a cache: the flash kernel needs no mask of queries times keys. The import is slow.
+        from torch.nn.attention.bias import causal_lower_right
+
         late = causal_lower_right(length, problem.k.shape[1])
         parts = problem.v.split(width, -1)
         outputs = [_fused(problem.q, problem.k, v, problem.scale, mask=late) for v in parts]
