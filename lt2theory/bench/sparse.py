@@ -7,6 +7,7 @@ the square of the length and is measured on its own.
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import pandas as pd
@@ -232,7 +233,7 @@ def _indexer(problem: Problem, forward: float, repeats: int) -> dict[str, float]
             if choosing:
                 choose(indexer, block, thresholds)
 
-    scores, both = (milliseconds(lambda x=x: run(choosing=x), repeats) for x in (False, True))  # type: ignore[misc]
+    scores, both = (milliseconds(partial(run, choosing=x), repeats) for x in (False, True))
     return {"score_ms": scores, "choose_ms": both - scores, "indexer_share": both / forward}
 
 

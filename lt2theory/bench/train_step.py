@@ -51,10 +51,9 @@ def settings_of(
     Returns:
         The settings, nothing twice.
     """
-    sizes = {"backend": backend, "batch": batch, "length": length}
     places = dict.fromkeys(itertools.product(patterns, loop_states, ways))
     return [
-        Setting(pattern, loop_state, way=way, **sizes)  # type: ignore[arg-type]
+        Setting(pattern, loop_state, way=way, backend=backend, batch=batch, length=length)
         for pattern, loop_state, way in places
         if loop_state == "rescan" or _has_linear_layer(pattern)
     ]

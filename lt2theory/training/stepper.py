@@ -106,7 +106,7 @@ class GraphStepper(Stepper):
 
     def __init__(self, model: LoopedModel, config: CurriculumConfig, runtime: Runtime) -> None:
         super().__init__(model, config, runtime)
-        # AdamW's own switch, made for loss scaling: at 1 its step changes nothing.
+        # AdamW's own switch, made for loss scaling: at 1 its step changes nothing. Not declared.
         self._stopped = torch.zeros((), device=runtime.device)
         self.optimiser.found_inf = self._stopped  # type: ignore[attr-defined]
         self._buffers: tuple[Tensor, Tensor, Tensor] | None = None
@@ -175,6 +175,7 @@ class GraphStepper(Stepper):
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside), warnings.catch_warnings():
+            # Steps before a capture are what it warns of, and what is meant here.
             warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
             for _ in range(2):  # the second finds everything compiled and chosen
                 self._run()

@@ -99,6 +99,7 @@ def masked_indexed_attention(problem: IndexedProblem) -> Float[Tensor, "b t h v"
     Returns:
         The outputs, in the dtype of the queries. Gradients have a fixed order of sums.
     """
+    # torch leaves `apply` without types.
     o: Tensor = _MaskedAttention.apply(  # type: ignore[no-untyped-call]
         problem.q, problem.k, problem.v, Indexer.of(problem), problem.scale
     )
