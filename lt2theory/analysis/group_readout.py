@@ -1,5 +1,7 @@
 """Where along the depth a group's running product can be read, and which heads it needs."""
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 import torch
@@ -78,7 +80,10 @@ def state_readout(place: Place, words: GroupWords) -> dict[str, float | int]:
 
 
 def silenced_accuracy(
-    model: LoopedModel, tokens: Int[Tensor, "b t"], targets: Int[Tensor, "b t"]
+    model: LoopedModel,
+    tokens: Int[Tensor, "b t"],
+    targets: Int[Tensor, "b t"],
+    layers: Collection[int],
 ) -> pd.DataFrame:
     """Accuracy without one head: its columns of the output projection are zero, in all loops.
 
@@ -86,12 +91,16 @@ def silenced_accuracy(
         model: The model.
         tokens: What it reads.
         targets: What it should answer; negative where nothing is asked.
+        layers: Layers whose heads are silenced, one by one.
 
     Returns:
         One row for each layer and head, `accuracy` beside that of the `whole` model. Layers
         without a matrix state, and those whose mixer has no `o_proj` of one block a head, are left
         out; nothing is measured beyond `MOST_HEADS` heads.
     """
+    columns = ["layer", "head", "accuracy", "whole"]
+    if not layers:
+        return pd.DataFrame(columns=columns)
     asked = targets >= 0
 
     def accuracy(changed: dict[str, Tensor]) -> float:
@@ -106,11 +115,10 @@ def silenced_accuracy(
     linear = {layer for (layer, _), one in first.factors.items() if isinstance(one, Factors)}
     found = {
         layer: name
-        for layer in sorted(linear)
+        for layer in sorted(linear & set(layers))
         if (name := f"blocks.{layer}.mixer.o_proj.weight") in weights
     }
-    columns = ["layer", "head", "accuracy", "whole"]
-    if len(found) * heads > MOST_HEADS:
+    if not found or len(found) * heads > MOST_HEADS:
         return pd.DataFrame(columns=columns)
     whole = accuracy({})
     rows = []
