@@ -22,7 +22,8 @@ import torch
 from lt2theory.bench.decode import copy_rate
 from lt2theory.bench.train_step_process import Setting, run_config
 from lt2theory.mixers import MIXERS, LinearMixer
-from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.models import LoopedConfig
+from lt2theory.models.flops import factor_steps, step_flops
 
 PRODUCTS = 784e12
 """Multiplications and additions a second of large bfloat16 products on an H200, as measured."""
@@ -148,35 +149,6 @@ def in_fresh_process(
     return [row | {"start_s": row["ready"] - began} for row in rows]
 
 
-def step_flops(config: LoopedConfig, batch: int, length: int) -> float:
-    """Multiplications and additions that a step cannot do without.
-
-    `3 * 2 * b t (T W + d vocab)`: every weight of the W in the blocks' matrices once a token and
-    loop, and the head; backward takes twice as much as forward. A recurrence adds `3 * 6 h k v` a
-    token and factor step (erase, write, read), of which `accumulate` has T(T+1)/2 and `rescan` T;
-    attention adds `3 * 2 h (k + v) (t + 1) / 2` a token and loop.
-
-    Args:
-        config: Config of the model.
-        batch: Rows.
-        length: Tokens a row.
-
-    Returns:
-        The number.
-    """
-    total, tokens = 0.0, batch * length
-    for spec in config.layers:
-        options = config.mixer_options(spec)
-        widths = options.head_dim + options.value_dim
-        if issubclass(MIXERS[spec.mixer], LinearMixer):
-            steps = _factor_steps(config)
-            total += steps * 6 * options.num_heads * options.head_dim * options.value_dim
-        else:
-            total += config.num_loops * 2 * options.num_heads * widths * (length + 1) / 2
-    weights = config.num_loops * _matrix_weights(config) + config.width * config.vocab_size
-    return 3 * tokens * (total + 2 * weights)
-
-
 def step_bytes(config: LoopedConfig, batch: int, length: int) -> float:
     """Bytes that must move where a block is three kernels: before the op, the op, after it.
 
@@ -202,18 +174,5 @@ def step_bytes(config: LoopedConfig, batch: int, length: int) -> float:
         size = 4 if linear else 2
         total += config.num_loops * (8 * config.width + 2 * size * 2 * widths)
         if linear:
-            total += (_factor_steps(config) - config.num_loops) * size * widths
+            total += (factor_steps(config) - config.num_loops) * size * widths
     return 3 * batch * length * total
-
-
-def _factor_steps(config: LoopedConfig) -> int:
-    """Factor steps a token that a layer takes over all loops, one factor a loop."""
-    loops = config.num_loops
-    return loops * (loops + 1) // 2 if config.loop_state == "accumulate" else loops
-
-
-def _matrix_weights(config: LoopedConfig) -> int:
-    """Weights of the matrices of all blocks; taps of convolutions and gains of norms left out."""
-    with torch.device("meta"):
-        model = LoopedModel(config)
-    return sum(p.numel() for p in model.blocks.parameters() if p.dim() == 2)

@@ -13,7 +13,6 @@ from lt2theory.bench.train_step import (
     in_fresh_process,
     settings_of,
     step_bytes,
-    step_flops,
 )
 from lt2theory.bench.train_step_process import WAYS, Setting, run_config
 from lt2theory.models import LoopedConfig
@@ -32,26 +31,6 @@ def small(pattern: str, loop_state: str = "rescan") -> LoopedConfig:
             "ffn_width": 16,
         }
     )
-
-
-FFN = 3 * 8 * 16
-GDN = FFN + 5 * 8 * 8 + 2 * 8 * 2
-"""q, k, v, gate and output; beta and decay of two heads."""
-FULL = FFN + 4 * 8 * 8
-
-
-@pytest.mark.parametrize(
-    ("pattern", "loop_state", "weights", "op"),
-    [
-        ("gdn", "rescan", GDN, 3 * 6 * 2 * 4 * 4),
-        ("gdn", "accumulate", GDN, 6 * 6 * 2 * 4 * 4),
-        ("full", "rescan", FULL, 3 * 2 * 2 * 8 * 6 / 2),
-    ],
-)
-def test_flops_by_hand(pattern: str, loop_state: str, weights: int, op: float) -> None:
-    """Seven rows of five tokens."""
-    expected = 3 * 7 * 5 * (2 * op + 2 * (3 * 2 * weights + 8 * 10))
-    assert step_flops(small(pattern, loop_state), 7, 5) == expected
 
 
 @pytest.mark.parametrize(

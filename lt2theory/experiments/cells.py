@@ -1,0 +1,212 @@
+"""The cells of a study: runs with what names them in tables, and what they cost, as data."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lt2theory.models.flops import parameter_count, step_flops
+from lt2theory.runs import StudyRun, study_run
+from lt2theory.training import CurriculumConfig, resolve
+from lt2theory.training.config import Device
+
+BLOCKS = (1, 2, 3, 4)
+"""The parts of a study, in the order in which they are carried out."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.=+-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run of a study.
+
+    Attributes:
+        name: What a command line calls it, such as `recall-gdn+window-T4-s0`; no two cells of a
+            study share it.
+        block: The part of the study that it belongs to, one of `BLOCKS`.
+        config: The run. Its step cap is `config.step_budget`, for every stage. `on` puts it on a
+            device.
+        priority: Order within its block, lower first; cells of one priority keep the study's order.
+        exploratory: One seed and no claim: shown apart from the rest.
+        expected_steps: Steps that a stage is expected to take, for the time beforehand; None
+            expects the cap.
+    """
+
+    name: str
+    block: int
+    config: CurriculumConfig
+    priority: int = 0
+    exploratory: bool = False
+    expected_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields.
+
+        Raises:
+            ValueError: A field is not allowed.
+        """
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"name: got {self.name!r}, allowed are letters, digits and any of .=+- after them"
+            )
+        if self.block not in BLOCKS:
+            raise ValueError(f"block: got {self.block}, allowed are {BLOCKS}")
+        cap = self.config.step_budget
+        if self.expected_steps is not None and not 1 <= self.expected_steps <= cap:
+            raise ValueError(
+                f"expected_steps: got {self.expected_steps}, allowed 1..{cap} (step_budget)"
+            )
+
+    @cached_property
+    def resolved(self) -> CurriculumConfig:
+        """The run with its stages and vocabulary filled in."""
+        return resolve(self.config)
+
+    def on(self, device: Device) -> "Cell":
+        """The same cell on a device; a GPU replays every stage's step as one CUDA graph.
+
+        Args:
+            device: "cpu" or "cuda".
+
+        Returns:
+            The cell. Its configuration, and so its hash, is that of another run.
+        """
+        changes = {"device": device, "cuda_graph": device == "cuda"}
+        config = CurriculumConfig.model_validate(self.config.model_dump() | changes)
+        return Cell(**{**_fields(self), "config": config})
+
+    def run(self) -> StudyRun:
+        """The run in a study's manifest.
+
+        Returns:
+            Its folder, hash, identity and configuration.
+        """
+        return study_run(self.resolved.to_json(), self.resolved.identity())
+
+    def columns(self) -> dict[str, Any]:
+        """What names the cell in a tidy table, beside the columns of `lt2theory.runs.tables`.
+
+        Returns:
+            Plain values; null where a task or model has no such thing.
+        """
+        config, knobs = self.resolved, self.resolved.task.knobs
+        model = config.model
+        return {
+            "cell": self.name,
+            "block": self.block,
+            "exploratory": self.exploratory,
+            "pattern": model.pattern,
+            "loops": model.num_loops,
+            "loop_state": model.loop_state,
+            "negative_eigenvalues": model.negative_eigenvalues,
+            "layers": model.num_layers,
+            "width": model.width,
+            "parameters": parameter_count(model),
+            "group": knobs.get("group"),
+            "supervision": knobs.get("supervision"),
+            "layout": knobs.get("layout"),
+            "knobs": json.dumps(knobs, sort_keys=True),
+            "stages_asked": len(config.stages),
+            "step_cap": config.step_budget,
+            "batch_size": config.batch_size,
+            "learning_rate": config.optimiser.learning_rate,
+            "pass_mark": config.pass_mark,
+        }
+
+    def step_flops(self, stage: int) -> float:
+        """Multiplications and additions of a training step.
+
+        Args:
+            stage: A stage of the run.
+
+        Returns:
+            `lt2theory.models.flops.step_flops` at the stage's length.
+        """
+        config = self.resolved
+        length = config.task.create().sequence_length(stage)
+        return step_flops(config.model, config.batch_size, length)
+
+    def steps(self, *, cap: bool = False) -> int:
+        """Training steps over all stages.
+
+        Args:
+            cap: The most that it may take, rather than what is expected.
+
+        Returns:
+            The number; a run that fails a stage takes fewer.
+        """
+        a_stage = self.config.step_budget if cap else self.steps_a_stage
+        return a_stage * len(self.resolved.stages)
+
+    @property
+    def steps_a_stage(self) -> int:
+        """Steps that a stage is expected to take."""
+        return self.expected_steps or self.config.step_budget
+
+    def flops(self, *, cap: bool = False) -> float:
+        """Multiplications and additions of `steps` training steps, equally many on each stage.
+
+        Args:
+            cap: Of the most steps, rather than those expected.
+
+        Returns:
+            The number; evaluations are left out.
+        """
+        a_stage = self.config.step_budget if cap else self.steps_a_stage
+        return a_stage * sum(self.step_flops(stage) for stage in self.resolved.stages)
+
+
+def _fields(cell: Cell) -> dict[str, Any]:
+    return {name: getattr(cell, name) for name in Cell.__dataclass_fields__}
+
+
+Cells = tuple[Cell, ...]
+
+
+def in_order(cells: Cells) -> Cells:
+    """Put cells into the order in which they are carried out.
+
+    Args:
+        cells: The cells.
+
+    Returns:
+        The same by block and priority, else as they were.
+
+    Raises:
+        ValueError: Two share a name.
+    """
+    names = [cell.name for cell in cells]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"name: the cell {twice!r} appears twice; names must differ")
+    return tuple(sorted(cells, key=lambda cell: (cell.block, cell.priority)))
+
+
+def smoke() -> Cells:
+    """A study of seconds, to see that the machinery runs: parity, solved and out of reach.
+
+    Returns:
+        Three cells.
+    """
+    from lt2theory.experiments.recipes import parity
+
+    quick = {"stages": (8, 12), "test_stages": (16,), "min_steps": 0, "step_budget": 60}
+    sizes = {"evaluation_size": 64, "confirmation_size": 128, "test_size": 64, "evaluate_every": 20}
+    cells = []
+    for negative, seed in ((True, 0), (True, 1), (False, 0)):
+        config = parity(negative_eigenvalues=negative, seed=seed)
+        config = CurriculumConfig.model_validate(config.model_dump() | quick | sizes)
+        upper = 2 if negative else 1
+        name = f"parity-beta{upper}-s{seed}"
+        cells.append(Cell(name=name, block=upper, config=config, expected_steps=40))
+    return tuple(cells)
+
+
+def studies() -> dict[str, Callable[[], Cells]]:
+    """The studies by name.
+
+    Returns:
+        Name and the function that makes its cells.
+    """
+    return {"smoke": smoke}

@@ -1,0 +1,66 @@
+"""Cells as data: names, order, costs and the hash of a device."""
+
+import pytest
+
+from lt2theory.experiments.cells import Cell, in_order, smoke, studies
+from lt2theory.experiments.recipes import state_based_recall, word_problem
+from lt2theory.models.flops import step_flops
+
+
+def cell(name: str = "a", block: int = 1, **fields: object) -> Cell:
+    return Cell(name=name, block=block, config=state_based_recall(), **fields)  # type: ignore[arg-type]
+
+
+def test_blocks_come_in_order_and_keep_the_order_of_the_study() -> None:
+    cells = (cell("d", 2), cell("c", 1), cell("b", 1, priority=-1), cell("a", 1))
+    assert [each.name for each in in_order(cells)] == ["b", "c", "a", "d"]
+    with pytest.raises(ValueError, match=r"name: the cell 'a' appears twice"):
+        in_order((cell("a"), cell("a", 2)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"name": "a b"}, "name: got 'a b', allowed are letters"),
+        ({"block": 5}, r"block: got 5, allowed are \(1, 2, 3, 4\)"),
+        ({"expected_steps": 801}, r"expected_steps: got 801, allowed 1\.\.800 \(step_budget\)"),
+    ],
+)
+def test_bad_fields_are_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cell(**fields)
+
+
+def test_columns_say_what_a_table_needs() -> None:
+    found = cell().columns()
+    assert (found["supervision"], found["layout"], found["group"]) == ("dense", "indexed", None)
+    assert (found["pattern"], found["loops"], found["layers"]) == ("deltanet,full,deltanet", 1, 3)
+    word = Cell(name="w", block=2, config=word_problem("S5")).columns()
+    assert (word["group"], word["loops"], word["loop_state"]) == ("S5", 2, "accumulate")
+    assert word["negative_eigenvalues"] is True
+
+
+def test_cost_is_that_of_the_stages() -> None:
+    each = cell(expected_steps=100)
+    config = each.resolved
+    lengths = [config.task.create().sequence_length(stage) for stage in config.stages]
+    a_step = [step_flops(config.model, config.batch_size, length) for length in lengths]
+    assert (each.steps(), each.steps(cap=True)) == (200, 1600)
+    assert each.flops() == pytest.approx(100 * sum(a_step))
+    assert each.flops(cap=True) == pytest.approx(800 * sum(a_step))
+
+
+def test_a_device_makes_another_run() -> None:
+    here, there = cell().on("cpu"), cell().on("cuda")
+    assert there.config.cuda_graph
+    assert not here.config.cuda_graph
+    assert here.run().hash != there.run().hash
+    assert here.run().hash == cell().run().hash
+
+
+def test_every_study_can_be_put_in_order_with_runs_that_differ() -> None:
+    assert studies()["smoke"] is smoke
+    for make in studies().values():
+        cells = in_order(make())
+        runs = {each.run().folder for each in cells}
+        assert len(runs) == len(cells)
