@@ -21,7 +21,7 @@ from lt2theory.ops.sparse.dsa_reference import (
     reference_indexer_loss,
 )
 from lt2theory.ops.sparse.dsa_triton import triton_indexed_attention
-from lt2theory.ops.sparse.triton_backend import refuses
+from lt2theory.ops.sparse.triton_backend import declines, refuses
 from lt2theory.ops.workload import AttentionWorkload
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
@@ -40,11 +40,6 @@ class IndexedRunner:
     loss: Callable[[IndexedProblem, IndexerLoss], Tensor]
 
 
-def _unseen(workload: AttentionWorkload) -> str:
-    """Why `auto` leaves the kernels alone: in the interpreter they are right, which is no proof."""
-    return f"its kernels have not been seen right on a {workload.device} device; ask for it by name"
-
-
 INDEXED_ATTENTIONS: Registry[AttentionWorkload, IndexedRunner] = Registry(
     "indexed_attention",
     (
@@ -53,7 +48,7 @@ INDEXED_ATTENTIONS: Registry[AttentionWorkload, IndexedRunner] = Registry(
             load=lambda: IndexedRunner(triton_indexed_attention, chunked_indexer_loss),
             merit="kernels score, choose and attend by blocks of queries; first derivatives only",
             refuses=refuses,
-            declines=_unseen,
+            declines=declines,
         ),
         Backend(
             name="chunked",
