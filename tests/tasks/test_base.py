@@ -59,6 +59,7 @@ GOLDEN = {
     "state_based_recall": (1, "62b5a7c0f7a1ff30"),
     "state_based_recall-dense-indexed": (1, "ee77998ae6ad27ff"),
     "state_based_recall-all_pointers": (1, "e5268c8d1c73f941"),
+    "p_hop": (1, "58758703a7c35c91"),
 }
 
 
