@@ -7,8 +7,10 @@ scalar decays (2412.06464), the unit triangular inverse by doubling blocks. The 
 the state before every chunk and the chunk's inverse; the backward pass walks in reverse and
 computes everything else again. Nothing waits for the device, is tuned, or adds in a loose order.
 
-Products round their operands to TensorFloat-32, those of the inverse where `tiles` says so; sums
-are float32.
+Sums are float32. Products that only a read-out or the gradient of an input depends on cut their
+operands to TensorFloat-32. Those that reach the next state, or the gradient of an earlier one, are
+whole: a reflection (beta 2, no decay) forgets nothing, a cut always makes a number smaller, and
+over equal keys the losses would add up, to 0.1 of the state in 70 steps and 0.5 in 1000.
 
 Axes: b batch, t time, f factors a token, h heads, n chunks, c steps of a chunk, k key width,
 v value width.
@@ -66,7 +68,7 @@ def delta_rule(
         length, factors, tiles.chunks(length * factors), scale, int(state is not None), int(keep),
         H=heads, DK=width, DV=v.shape[-1], BK=tiles.keys, BV=tiles.values, LOG=tiles.log_steps,
         DECAYS=log_decay is not None, ERASES=beta is not None, WRITES=write is not None,
-        PREC=_PRODUCTS, FINE=tiles.inverse, num_warps=tiles.forward_warps,
+        PREC=_PRODUCTS, num_warps=tiles.forward_warps,
     )  # fmt: skip
     return out, end, states, inverses
 

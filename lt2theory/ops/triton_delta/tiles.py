@@ -22,7 +22,6 @@ class Tiles:
         log_steps: Base-2 logarithm of the factor steps of a chunk.
         forward_warps: Warps of a program of the forward kernel.
         backward_warps: The same of the backward kernel.
-        inverse: Precision of the products that invert a chunk's matrix, as Triton names it.
     """
 
     keys: int
@@ -30,7 +29,6 @@ class Tiles:
     log_steps: int
     forward_warps: int
     backward_warps: int
-    inverse: str
 
     def count(self, value_width: int) -> int:
         """Programs that share the values of a head.
@@ -69,11 +67,9 @@ def tiles_of(key_width: int, value_width: int) -> Tiles:
     values = min(_power_of_two(value_width), 64 if keys <= 64 else 32)
     if keys <= 64:
         warps = 1 if keys * values <= 32 * 32 else 4
-        # The inverse of 16 steps in TensorFloat-32 is no worse than the other products make it, for
-        # beta = 2 and keys that are nearly equal too; that of 32 is, by a factor of 3.
-        return Tiles(keys, values, 4, warps, warps, "tf32")
+        return Tiles(keys, values, 4, warps, warps)
     # Every chunk keeps a state: of wide heads, short chunks would cost more memory than the inputs.
-    return Tiles(keys, values, 5, 8, 8, "tf32x3")
+    return Tiles(keys, values, 5, 8, 8)
 
 
 def _power_of_two(width: int) -> int:

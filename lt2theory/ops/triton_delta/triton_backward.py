@@ -9,7 +9,13 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from lt2theory.ops.triton_delta.triton_chunk import decays_of, load_gates, load_rows, store_rows
+from lt2theory.ops.triton_delta.triton_chunk import (
+    decays_of,
+    load_gates,
+    load_rows,
+    store_rows,
+    whole_dot,
+)
 
 
 @triton.jit(do_not_specialize=["T", "F", "CHUNKS", "scale", "ended"])
@@ -20,12 +26,14 @@ def backward_kernel(
     T, F, CHUNKS, scale, ended,
     H: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BK: tl.constexpr, BV: tl.constexpr, LOG: tl.constexpr,
-    DECAYS: tl.constexpr, ERASES: tl.constexpr, WRITES: tl.constexpr, PREC: tl.constexpr,
+    DECAYS: tl.constexpr, ERASES: tl.constexpr, WRITES: tl.constexpr,
+    PREC: tl.constexpr,
 ):  # fmt: skip
     """One program a sequence and head, and tile of values; it walks the chunks backwards.
 
     What sums over values (all gradients but those of values and of the state) is written a tile
-    at a time, one tile behind the other, and added up outside.
+    at a time, one tile behind the other, and added up outside. PREC is the precision of the
+    products that neither reach the gradient of an earlier state nor cancel in that of beta.
     """
     C: tl.constexpr = 1 << LOG
     stream = tl.program_id(0).to(tl.int64)
@@ -65,15 +73,15 @@ def backward_kernel(
         do = scale * load_rows(D_OUT + token * DV, later * (H * DV), reads, e, DV)
         v = load_rows(V + row * DV, i * (H * DV), real, e, DV)
         query_gram = tl.dot(q, tl.trans(k), input_precision=PREC) * between
-        pushed = end[:, None] * tl.dot(k, ds, input_precision=PREC)
+        pushed = end[:, None] * whole_dot(k, ds)
         dr = tl.dot(tl.trans(query_gram), do, input_precision=PREC) + pushed
         u = write[:, None] * v
         if ERASES:
             state = tl.load(STATES + place * DK * DV + of_state, mask=in_state, other=0.0)
-            held = tl.dot(k, state, input_precision=PREC)
+            held = whole_dot(k, state)
             inverse = tl.load(INVERSES + place * C * C + i[:, None] * C + i[None, :])
-            u = tl.dot(inverse, u - erase[:, None] * held, input_precision=PREC)
-            dr = tl.dot(tl.trans(inverse), dr, input_precision=PREC)
+            u = whole_dot(inverse, u - erase[:, None] * held)
+            dr = whole_dot(tl.trans(inverse), dr)
             erased = tl.sum(dr * held, 1)
         since = tl.sum(u * pushed, 1)
         d_write = tl.sum(dr * v, 1)
@@ -98,7 +106,7 @@ def backward_kernel(
         if ERASES:
             k = load_rows(K + row * DK, i * (H * DK), real, c, DK)
             gram = tl.dot(k, tl.trans(k), input_precision=PREC) * between
-            down = tl.where(below, -tl.dot(dr, tl.trans(u), input_precision=PREC), 0.0)
+            down = tl.where(below, -whole_dot(dr, tl.trans(u)), 0.0)
             d_beta = tl.sum(down * gram, 1)
             down = beta[:, None] * down
             pairs += down * gram
@@ -107,7 +115,7 @@ def backward_kernel(
             dk += tl.dot(dh + tl.trans(dh), k, input_precision=PREC)
             state = tl.load(STATES + place * DK * DV + of_state, mask=in_state, other=0.0)
             dk -= erase[:, None] * tl.dot(dr, tl.trans(state), input_precision=PREC)
-            entering -= tl.dot(tl.trans(erase[:, None] * k), dr, input_precision=PREC)
+            entering -= whole_dot(tl.trans(erase[:, None] * k), dr)
             d_beta -= start * erased
             if not WRITES:
                 d_beta += d_write

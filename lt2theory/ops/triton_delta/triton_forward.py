@@ -15,6 +15,7 @@ from lt2theory.ops.triton_delta.triton_chunk import (
     load_rows,
     store_rows,
     unit_lower_inverse,
+    whole_dot,
 )
 
 
@@ -26,9 +27,12 @@ def forward_kernel(
     H: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BK: tl.constexpr, BV: tl.constexpr, LOG: tl.constexpr,
     DECAYS: tl.constexpr, ERASES: tl.constexpr, WRITES: tl.constexpr,
-    PREC: tl.constexpr, FINE: tl.constexpr,
+    PREC: tl.constexpr,
 ):  # fmt: skip
-    """One program a sequence and head, and tile of values; it walks the chunks with the state."""
+    """One program a sequence and head, and tile of values; it walks the chunks with the state.
+
+    PREC is the precision of the products that do not reach the next state.
+    """
     C: tl.constexpr = 1 << LOG
     stream = tl.program_id(0).to(tl.int64)
     tile = tl.program_id(1)
@@ -63,22 +67,22 @@ def forward_kernel(
         tl.store(STATES + place * DK * DV + of_state, state, mask=kept)
         u = write[:, None] * v
         if ERASES:
-            gram = tl.dot(k, tl.trans(k), input_precision=FINE) * between
+            gram = whole_dot(k, tl.trans(k)) * between
             inverse = unit_lower_inverse(
-                tl.where(i[:, None] > i[None, :], beta[:, None] * gram, 0.0), LOG, FINE
+                tl.where(i[:, None] > i[None, :], beta[:, None] * gram, 0.0), LOG
             )
             tl.store(
                 INVERSES + place * C * C + i[:, None] * C + i[None, :],
                 inverse,
                 mask=(i < C)[:, None] & ((keep != 0) & (tile == 0)),
             )
-            held = tl.dot(k, state, input_precision=PREC)
-            u = tl.dot(inverse, u - (beta * start)[:, None] * held, input_precision=PREC)
+            held = whole_dot(k, state)
+            u = whole_dot(inverse, u - (beta * start)[:, None] * held)
         query_gram = tl.dot(q, tl.trans(k), input_precision=PREC) * between
         out = start[:, None] * tl.dot(q, state, input_precision=PREC)
         out += tl.dot(query_gram, u, input_precision=PREC)
         store_rows(OUT + token * DV, scale * out, later * (H * DV), reads, e, DV)
-        written = tl.dot(tl.trans(end[:, None] * k), u, input_precision=PREC)
+        written = whole_dot(tl.trans(end[:, None] * k), u)
         state = total * state + written
         n += 1
     tl.store(END + stream * DK * DV + of_state, state, mask=in_state)

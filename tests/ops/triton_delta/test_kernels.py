@@ -44,7 +44,6 @@ def compare(
     factors: Factors,
     device: str,
     state: Tensor | None = None,
-    growth: float = 1.0,
 ) -> None:
     """Values and gradients; the reference gets the same numbers in float64."""
     wanted = gradients(
@@ -57,7 +56,7 @@ def compare(
         mapped(factors, lambda x: x.to(device)),
         None if state is None else state.to(device),
     )
-    bound = growth * (EXACT if device == "cpu" else TOLERANCES[factors.q.dtype])
+    bound = EXACT if device == "cpu" else TOLERANCES[factors.q.dtype]
     for name, want in wanted.items():
         error = (found[name].cpu().double() - want).norm() / want.norm()
         assert error <= bound, f"{name}: {error:.1e}"
@@ -121,7 +120,7 @@ def test_chunks_of_every_size(
     """And programs that share the values of a head."""
     from lt2theory.ops.triton_delta import op
 
-    tiles = Tiles(16, 16, log_steps, 4, 4, "tf32x3")
+    tiles = Tiles(16, 16, log_steps, 4, 4)
     monkeypatch.setattr(op, "tiles_of", lambda keys, values: tiles)
     factors = make_factors(
         length=67, key_width=16, value_width=40, batch=1, heads=1, decay="scalar-mixed",
@@ -170,17 +169,6 @@ def test_a_decay_of_zero_cuts(make_factors: Make, device: str) -> None:
     # Those of decays are differences of sums over a chunk, of which float32 leaves a last digit.
     assert gradient[:, :7].abs().max() <= 1e-5 * gradient.abs().max()
     assert not gradient[:, 7].any()
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_equal_keys_reflected_at_every_step(
-    make_factors: Make, gradients: Gradients, device: str
-) -> None:
-    factors = make_factors(
-        length=70, key_width=16, value_width=16, batch=1, beta=2.0, dtype=torch.float32
-    )
-    factors = replace(factors, k=factors.k[:, :1].expand_as(factors.k).contiguous())
-    compare(gradients, factors, device, growth=4)  # reflections never forget an error
 
 
 @pytest.mark.parametrize("device", DEVICES)
