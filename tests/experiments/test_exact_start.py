@@ -1,0 +1,73 @@
+"""The exact `rescan` solution of S3 in the study's own model."""
+
+import pytest
+import torch
+
+from lt2theory.experiments.exact_start import LABEL, STEPS, exact_start, solve
+from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.models.trace import LoopTrace
+from lt2theory.ops.factors import Factors
+from lt2theory.training import resolve
+
+
+def solved(seed: int) -> LoopedModel:
+    config = resolve(exact_start()).model
+    model = LoopedModel(config, generator=torch.Generator().manual_seed(seed))
+    solve(model)
+    return model
+
+
+def strengths(trace: LoopTrace, loop: int) -> torch.Tensor:
+    factors = trace.factors[0, loop]
+    assert isinstance(factors, Factors)
+    assert factors.beta is not None
+    return factors.beta[:, :, 0]
+
+
+def words_of(length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    batch = exact_start().task.create().batch(stage=length, split="test", size=32)
+    return torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("length", [5, 33, 128])
+def test_every_prefix_is_answered(seed: int, length: int) -> None:
+    words, products = words_of(length)
+    with torch.no_grad():
+        logits = solved(seed)(words)
+    assert (logits.argmax(-1) == products).all()
+    right = logits.gather(-1, products[..., None])[..., 0]
+    others = logits.scatter(-1, products[..., None], -torch.inf).amax(-1)
+    assert (right - others).min() > 5
+
+
+def test_it_is_the_solution_of_the_theory() -> None:
+    """Loop 1 flips a parity, loop 2 applies one full reflection a token, and no other head acts."""
+    words, _ = words_of(16)
+    with torch.no_grad():
+        trace = solved(0).trace(words)
+    parity, reflections = (strengths(trace, loop) for loop in range(2))
+    assert ((parity[..., 0] == 2) | (parity[..., 0] < 1e-8)).all()
+    assert parity[..., 1].max() < 1e-8
+    assert (reflections[..., 1] == 2).all()
+    assert reflections[..., 0].max() < 1e-8
+
+
+def test_its_run_goes_on_however_well_it_does() -> None:
+    config = exact_start(seed=3)
+    assert (config.label, config.seed, config.model.loop_state) == (LABEL, 3, "rescan")
+    assert config.min_steps == config.step_budget == STEPS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loop_state": "accumulate"}, "loop_state: got 'accumulate', allowed is 'rescan'"),
+        ({"num_loops": 3}, "num_loops: got 3, allowed is 2"),
+        ({"width": 64}, "width: got 64"),
+    ],
+)
+def test_other_models_are_refused(changes: dict[str, object], message: str) -> None:
+    values = resolve(exact_start()).model.model_dump() | changes
+    with pytest.raises(ValueError, match=message):
+        solve(LoopedModel(LoopedConfig.model_validate(values)))
