@@ -10,6 +10,7 @@ from tasks.mqar import Mqar
 from tasks.p_hop import PHop
 from tasks.parity import Parity
 from tasks.pointer_swaps import PointerSwaps
+from tasks.selective_copy import SelectiveCopy
 from tasks.state_based_recall import StateBasedRecall
 from tasks.validation import check_values, refusal
 
@@ -22,6 +23,7 @@ _TASKS: tuple[type[Task], ...] = (
     DistanceProbe,
     StateBasedRecall,
     PHop,
+    SelectiveCopy,
 )
 
 

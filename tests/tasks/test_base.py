@@ -60,6 +60,7 @@ GOLDEN = {
     "state_based_recall-dense-indexed": (1, "ee77998ae6ad27ff"),
     "state_based_recall-all_pointers": (1, "e5268c8d1c73f941"),
     "p_hop": (1, "58758703a7c35c91"),
+    "selective_copy": (1, "fa76d5c8de065686"),
 }
 
 
