@@ -13,6 +13,10 @@ from lt2theory.runs.atomic import TEMPORARY_SUFFIX, read_json, write_synced
 LOCK_NAME = "lock"
 
 
+class LockedError(ValueError):
+    """Another process writes the folder, or may still do so."""
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; a lock left behind by a dead process of this host is taken over.
@@ -24,7 +28,7 @@ def locked(folder: Path) -> Iterator[None]:
         Nothing; the lock is held inside the block and removed after it.
 
     Raises:
-        ValueError: Another process holds the lock, or one of another host may still do so.
+        LockedError: Another process holds the lock, or one of another host may still do so.
     """
     path = folder / LOCK_NAME
     _acquire(path)
@@ -74,9 +78,9 @@ def _take_over(path: Path) -> None:
     aside.unlink()
 
 
-def _refusal(path: Path, holder: dict[str, Any]) -> ValueError:
+def _refusal(path: Path, holder: dict[str, Any]) -> LockedError:
     host, pid = holder.get("host"), holder.get("pid")
-    return ValueError(
+    return LockedError(
         f"{path.parent} is being written by process {pid} on host {host}; "
         f"wait for it, or delete {path} if that process is gone"
     )

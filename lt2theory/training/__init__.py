@@ -1,5 +1,7 @@
 """Training: the curriculum runner, its configuration, evaluation and checkpoints."""
 
+from lt2theory.training.board import Account as Account
+from lt2theory.training.board import Job as Job
 from lt2theory.training.config import CurriculumConfig as CurriculumConfig
 from lt2theory.training.config import OptimiserConfig as OptimiserConfig
 from lt2theory.training.config import TaskConfig as TaskConfig
@@ -20,4 +22,5 @@ from lt2theory.training.records import StageTest as StageTest
 from lt2theory.training.runtime import Runtime as Runtime
 from lt2theory.training.runtime import torch_threads as torch_threads
 from lt2theory.training.selection import select_learning_rate as select_learning_rate
+from lt2theory.training.sharing import share_device as share_device
 from lt2theory.training.signals import Interrupted as Interrupted

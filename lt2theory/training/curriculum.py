@@ -1,5 +1,7 @@
 """The curriculum runner: stages in turn, promotion on measured accuracy, one test at the end."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from lt2theory.models import LoopedModel
@@ -13,6 +15,7 @@ from lt2theory.training.determinism import deterministic_algorithms
 from lt2theory.training.lines import candidate_line
 from lt2theory.training.records import Candidate, Candidates, CurriculumSummary, checked
 from lt2theory.training.runtime import Runtime, torch_threads
+from lt2theory.training.seat import Seat
 from lt2theory.training.selection import new_model, select_learning_rate
 from lt2theory.training.signals import StopRequest, stop_requests
 from lt2theory.training.trainer import CurriculumTrainer
@@ -27,6 +30,7 @@ def run_curriculum(
     *,
     overwrite: bool = False,
     progress: Progress | None = None,
+    seat: Seat | None = None,
 ) -> CurriculumSummary:
     """Carry out a run, continue it, or return what it found before.
 
@@ -38,6 +42,8 @@ def run_curriculum(
         folder: The run's folder; made if it is missing.
         overwrite: Start afresh, whatever run the folder holds.
         progress: Told how far the run is.
+        seat: The run's place among others that go on at once; its request to stop is then heeded,
+            rather than signals.
 
     Returns:
         The summary, which is also the folder's summary.json.
@@ -53,7 +59,7 @@ def run_curriculum(
     with (
         deterministic_algorithms(config.deterministic, config.device),
         torch_threads(config.threads) as threads,
-        stop_requests() as stop,
+        contextlib.nullcontext(seat) if seat else _own_seat() as place,
         RunFolder.writing(
             folder,
             kind=KIND,
@@ -64,9 +70,9 @@ def run_curriculum(
     ):
         if run.status == "done":
             return checked(CurriculumSummary, run.summary(), run.path / SUMMARY)
-        rate, candidates = _choose_rate(config, run, stop)
+        rate, candidates = _choose_rate(config, run, place.stop)
         trainer = CurriculumTrainer(
-            config, run, runtime=runtime, rate=rate, stop=stop, progress=progress
+            config, run, runtime=runtime, rate=rate, seat=place, progress=progress
         )
         trainer.restore()
         environment = capture(threads=threads, device=runtime.device_name)
@@ -78,6 +84,12 @@ def run_curriculum(
         summary = conclude(trainer, candidates)
         run.write_summary(summary.model_dump(mode="json"))
         return summary
+
+
+@contextlib.contextmanager
+def _own_seat() -> Iterator[Seat]:
+    with stop_requests() as stop:
+        yield Seat(stop)
 
 
 def _choose_rate(

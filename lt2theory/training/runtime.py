@@ -1,6 +1,7 @@
 """Device, precision and threads of a run."""
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from lt2theory.training.config import Device, Dtype
+
+_EAGER = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,16 @@ class Runtime:
             A tensor of the same dtype; on a CPU it shares the array's memory.
         """
         return torch.from_numpy(array).to(self.device)
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        """Context that one thread at a time is in: for operations one by one on a GPU.
+
+        Recording a CUDA graph, and Triton's compiler and tuner, keep state for the whole process.
+
+        Returns:
+            A lock of the process on a GPU, and a context that does nothing on a CPU.
+        """
+        return _EAGER if self.device.type == "cuda" else contextlib.nullcontext()
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
         """Context in which products are computed in `dtype`.

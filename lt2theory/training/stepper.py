@@ -6,6 +6,8 @@ saw stays on the device until somebody asks. A step that saw something not finit
 there, nor does any step after it, so a divergence that is found late has left the same weights.
 """
 
+import contextlib
+import gc
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -128,8 +130,9 @@ class GraphStepper(Stepper):
     def take(self, batch: Batch, learning_rate: float) -> None:
         on_gpu = self.runtime.device.type == "cuda"
         if self._buffers is None or self._buffers[0].shape != batch.inputs.shape:
-            self._graph = None  # its memory goes before the next one needs some
-            inputs, targets, mask = (self.runtime.tensor(array).clone() for array in batch)
+            with self.runtime.alone():
+                self._graph = None  # its memory goes before the next one needs some
+                inputs, targets, mask = (self.runtime.tensor(array).clone() for array in batch)
             self._buffers = inputs, targets, mask
         else:
             for buffer, array in zip(self._buffers, batch, strict=True):
@@ -142,7 +145,8 @@ class GraphStepper(Stepper):
             self._run()
         else:
             if self._graph is None:
-                self._graph = self._capture()
+                with self.runtime.alone():
+                    self._graph = self._capture()
             self._graph.replay()
         self._rows.append(self._seen.clone())
 
@@ -172,19 +176,41 @@ class GraphStepper(Stepper):
         """Record a step, after it has run twice without effect."""
         kept = self._stopped.clone()
         self._stopped.fill_(1.0)
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
+        # A stream of the caller's own is recorded from itself: what cuBLAS keeps for a stream is
+        # then not shared with the graphs of other threads.
+        current = torch.cuda.current_stream()
+        aside = torch.cuda.Stream() if current == torch.cuda.default_stream() else current
+        aside.wait_stream(current)
         with torch.cuda.stream(aside), warnings.catch_warnings():
             # Steps before a capture are what it warns of, and what is meant here.
             warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
             for _ in range(2):  # the second finds everything compiled and chosen
                 self._run()
-        torch.cuda.current_stream().wait_stream(aside)
+        current.wait_stream(aside)
         self._stopped.copy_(kept)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with (
+            without_collection(),
+            torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"),
+        ):
             self._run()
         return graph
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep Python from collecting garbage, such as another graph, in the middle of a recording.
+
+    Yields:
+        Nothing.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def make_stepper(config: CurriculumConfig, model: LoopedModel, runtime: Runtime) -> Stepper:

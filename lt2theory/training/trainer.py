@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from lt2theory.runs import Progress, ProgressEvent, RunFolder
 from lt2theory.training.checkpoint import pack, unpack
 from lt2theory.training.config import CurriculumConfig
-from lt2theory.training.draws import confirmation_batch, evaluation_batch, training_batch
+from lt2theory.training.draws import confirmation_batch, evaluation_batch
 from lt2theory.training.evaluation import evaluate
 from lt2theory.training.lines import evaluation_line, stage_line, training_line
 from lt2theory.training.optimiser import DivergenceError, learning_rate_factor
 from lt2theory.training.records import TrainState
 from lt2theory.training.runtime import Runtime
+from lt2theory.training.seat import Seat
 from lt2theory.training.selection import new_model
-from lt2theory.training.signals import StopRequest
 from lt2theory.training.stepper import make_stepper
 
 CONFIRMATION_SLACK = 0.01
@@ -29,7 +29,7 @@ class CurriculumTrainer:
         run: Its folder, open for writing.
         runtime: Device and precision.
         rate: Peak learning rate.
-        stop: Asked after every step.
+        seat: Lends it batches, and is asked after every step whether to stop.
         progress: Told how far the run is.
 
     Attributes:
@@ -45,14 +45,15 @@ class CurriculumTrainer:
         *,
         runtime: Runtime,
         rate: float,
-        stop: StopRequest,
+        seat: Seat,
         progress: Progress | None = None,
     ) -> None:
         self.config = config
         self.run = run
         self.runtime = runtime
         self.rate = rate
-        self.stop = stop
+        self.seat = seat
+        self.stop = seat.stop
         self.progress = progress
         self.task = config.task.create()
         self.model = new_model(config, runtime)
@@ -117,7 +118,7 @@ class CurriculumTrainer:
         )
         began = time.perf_counter()
         try:
-            batch = training_batch(self.task, config, stage, state.step + ahead)
+            batch = self.seat.batch(self.task, config, stage, state.step + ahead)
             self.stepper.take(batch, self.rate * factor)
             results = self.stepper.results() if self._must_read() else ()
             for result in results:
@@ -132,13 +133,13 @@ class CurriculumTrainer:
             self.run.append_metrics(training_line(state, stage, self.rate * factor))
             state.reset_means()
             return self._evaluate(stage, last=last)
-        if state.stage_step % self._show_every == 0:
+        if self._shows(state.stage_step):
             self._show(stage, state.stage_step, {"loss": result.loss})
         return False
 
-    @property
-    def _show_every(self) -> int:
-        return max(self.config.evaluate_every // 10, 1)
+    def _shows(self, stage_step: int) -> bool:
+        every = max(self.config.evaluate_every // 10, 1)
+        return self.progress is not None and stage_step % every == 0
 
     def _must_read(self) -> bool:
         """Whether something is due after the last step that needs to know what it saw."""
@@ -149,7 +150,7 @@ class CurriculumTrainer:
             or self.stop.requested
             or stage_step == config.step_budget
             or stage_step % config.evaluate_every == 0
-            or stage_step % self._show_every == 0
+            or self._shows(stage_step)
             or (self.state.step + pending) % config.checkpoint_every == 0
         )
 
