@@ -209,4 +209,6 @@ def studies() -> dict[str, Callable[[], Cells]]:
     Returns:
         Name and the function that makes its cells.
     """
-    return {"smoke": smoke}
+    from lt2theory.experiments.study_cells import loops
+
+    return {"loops": loops, "smoke": smoke}

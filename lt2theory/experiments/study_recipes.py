@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from lt2theory.experiments.recipes import LoopState, Supervision
 from lt2theory.models import LoopedConfig
 from lt2theory.training import CurriculumConfig, OptimiserConfig, TaskConfig
+from tasks.groups import group_order
 
 
 class Setting(NamedTuple):
@@ -31,6 +32,8 @@ RUNGS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Swaps of state-based recall: three warm-up rungs, then LT2's stages 1 to 5."""
 LENGTHS = (4, 8, 16, 32)
 """Training lengths of the word problems; the test goes to four times the last."""
+_LEAST_WORDS = 50_000
+"""Fewer different words leave too few in the evaluation split to confirm a pass mark of 0.99."""
 
 PATTERNS = {
     "softmax": "full",
@@ -178,7 +181,7 @@ def words(
             | fields
         ),
         optimiser=optimiser,
-        stages=LENGTHS,
+        stages=tuple(n for n in LENGTHS if group_order(group) ** n >= _LEAST_WORDS),
         test_stages=(2 * LENGTHS[-1], 4 * LENGTHS[-1]),
         batch_size=256,
         pass_mark=0.99,
@@ -189,6 +192,25 @@ def words(
         seed=seed,
         label=_label(group.lower(), "", num_loops, changes),
     )
+
+
+def exact_start(seed: int = 0) -> CurriculumConfig:
+    """S3 under `rescan` from an exact solution (theory L6): does training keep what it can express?
+
+    Args:
+        seed: Seed of the data, and of the weights that the solution leaves free.
+
+    Returns:
+        The configuration: as many steps as a stage that fails, however well it does.
+    """
+    config = words("S3", loop_state="rescan", seed=seed)
+    changes = {
+        "label": f"{config.label}-exact",
+        "start": "s3_rescan",
+        "stages": LENGTHS[-1:],
+        "min_steps": config.step_budget,
+    }
+    return CurriculumConfig.model_validate(config.model_dump() | changes)
 
 
 def long_parity(

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 import tasks
 from lt2theory.models import LoopedConfig
+from lt2theory.training.exact_start import check_fits
 
 Device = Literal["cpu", "cuda"]
 Dtype = Literal["float32", "bfloat16"]
@@ -125,6 +126,11 @@ class CurriculumConfig(_Frozen):
         description="Read the test split at the end; a search for a recipe must leave it unread.",
     )
     seed: int = Field(0, ge=0, description="Seed of the weights and of the training batches.")
+    start: Literal["drawn", "s3_rescan"] = Field(
+        "drawn",
+        description="Weights at the start: drawn, or an exact solution of the word problem of S3 "
+        "by two loops that rescan (theory L6), to see whether training keeps it.",
+    )
     learning_rates: tuple[float, ...] = Field(
         (),
         description="Candidates, tried for selection_steps on the first stage with seeds of their "
@@ -220,7 +226,8 @@ def resolve(config: CurriculumConfig) -> CurriculumConfig:
         its longest sequence) taken from the task. Resolving twice changes nothing.
 
     Raises:
-        ValueError: No such task, knob or stage, or a stage too small to have all three splits.
+        ValueError: No such task, knob or stage, a stage too small to have all three splits, or a
+            start that does not fit the model.
     """
     task = config.task.create()
     stages = config.stages or task.stages
@@ -237,4 +244,7 @@ def resolve(config: CurriculumConfig) -> CurriculumConfig:
     if config.model.positions == "learned":
         model["max_length"] = longest
     changes = {"stages": stages, "model": model}
-    return CurriculumConfig.model_validate(config.model_dump() | changes)
+    resolved = CurriculumConfig.model_validate(config.model_dump() | changes)
+    if resolved.start == "s3_rescan":
+        check_fits(resolved.model)
+    return resolved

@@ -12,6 +12,7 @@ from lt2theory.models import LoopedModel
 from lt2theory.training.config import CurriculumConfig, resolve
 from lt2theory.training.draws import evaluation_batch, training_batch
 from lt2theory.training.evaluation import evaluate
+from lt2theory.training.exact_start import solve
 from lt2theory.training.optimiser import DivergenceError, learning_rate_factor
 from lt2theory.training.records import Candidate
 from lt2theory.training.runtime import Runtime
@@ -23,7 +24,7 @@ SEED_OFFSET = 1_000_000
 
 
 def new_model(config: CurriculumConfig, runtime: Runtime) -> LoopedModel:
-    """A model with starting weights, drawn from the configuration's seed.
+    """A model with starting weights: drawn from the seed, or the solution that `start` names.
 
     Args:
         config: A resolved configuration.
@@ -33,7 +34,10 @@ def new_model(config: CurriculumConfig, runtime: Runtime) -> LoopedModel:
         The model, in float32.
     """
     generator = torch.Generator().manual_seed(config.seed)
-    return LoopedModel(config.model, generator=generator).to(runtime.device)
+    model = LoopedModel(config.model, generator=generator)
+    if config.start == "s3_rescan":
+        solve(model)
+    return model.to(runtime.device)
 
 
 def select_learning_rate(

@@ -24,15 +24,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from lt2theory.experiments.study_recipes import words
 from lt2theory.mixers.delta import DeltaMixer
-from lt2theory.models import LoopedModel
+from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.models.block import Block, SwiGLU
-from lt2theory.training import CurriculumConfig
 from tasks.groups import group
 
-LABEL = "s3-t2-rescan-exact"
-STEPS = 1500
 _SHUT, _OPEN = -20.0, 20.0
 """Inputs of the sigmoid that give beta = 0 to 4e-9, and exactly 2 in float32 (theory E5)."""
 _LONG, _SHORT = 1.8, 0.2
@@ -43,37 +39,17 @@ _QUERY = torch.tensor([math.cos(math.pi / 12), math.sin(math.pi / 12)], dtype=to
 """At 15 degrees to the nearest mirror, as far as can be from all of them."""
 
 
-def exact_start(seed: int = 0) -> CurriculumConfig:
-    """The run that begins at the solution: as long as a failing run, whatever its accuracy.
+def check_fits(config: LoopedConfig) -> None:
+    """Whether the solution has a place in a model.
 
     Args:
-        seed: Seed of the data, and of the weights that the solution leaves free.
-
-    Returns:
-        The configuration; `solve` makes its starting weights.
-    """
-    config = words("S3", loop_state="rescan", seed=seed)
-    changes = {
-        "label": LABEL,
-        "stages": (32,),
-        "min_steps": STEPS,
-        "step_budget": STEPS,
-    }
-    return CurriculumConfig.model_validate(config.model_dump() | changes)
-
-
-def solve(model: LoopedModel) -> None:
-    """Set a model's weights to the solution; heads 3 and up keep theirs, but are not read.
-
-    Args:
-        model: One DeltaNet block without convolution, two loops under `rescan`, beta in (0, 2), at
-            least two heads and 128 channels, for the vocabulary of S3.
+        config: The model's.
 
     Raises:
-        ValueError: The model is another.
+        ValueError: It is not one DeltaNet block without convolution, two loops under `rescan`, beta
+            in (0, 2), at least two heads and 128 channels, for the vocabulary of S3.
     """
-    config = model.config
-    needed = {
+    needed: dict[str, object] = {
         "pattern": "deltanet",
         "num_layers": 1,
         "num_loops": 2,
@@ -91,6 +67,18 @@ def solve(model: LoopedModel) -> None:
             f"width: got {config.width} with {config.num_heads} heads of {config.key_dim}, allowed "
             "are at least 128 with two heads of 16"
         )
+
+
+def solve(model: LoopedModel) -> None:
+    """Set a model's weights to the solution; heads 3 and up keep theirs, but are not read.
+
+    Args:
+        model: The model.
+
+    Raises:
+        ValueError: As in `check_fits`.
+    """
+    check_fits(model.config)
     block = model.blocks[0]
     assert isinstance(block, Block)
     with torch.no_grad():

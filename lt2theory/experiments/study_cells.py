@@ -1,0 +1,166 @@
+"""The study `loops`: which looped mixers reach which stage, and what looping buys, as cells.
+
+Blocks in the order in which they are carried out: (1) state-based recall, (2) word problems and
+parity, (3) what T = 8, untied depth, width, `accumulate` and small beta change in (1), (4) one seed
+of everything else, which is exploratory. Within a block every seed of a comparison comes before the
+next comparison, so that what a budget leaves out is whole comparisons, not single arms.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lt2theory.experiments.cells import Cell, Cells
+from lt2theory.experiments.recipes import LoopState
+from lt2theory.experiments.study_explore import (
+    hops,
+    more_mixers,
+    other_settings,
+    reaches,
+    state_sizes,
+)
+from lt2theory.experiments.study_recipes import exact_start, long_parity, recall, words
+from lt2theory.training import CurriculumConfig
+
+SEEDS = 3
+S3_SEEDS = 5
+FAMILIES = ("softmax", "gdn", "gdn-window", "gdn-nsa", "full-gdn")
+"""Of block (1)."""
+GROUPS = ("S3", "S4", "A5", "S5")
+TWINS = ("Z5", "Z60", "A4xZ5")
+"""Solvable: Z60 and A4xZ5 share A5's vocabulary and differ in nothing else."""
+DIAGONAL = ("retnet", "mamba2", "gla", "hgrn2")
+PAIR = ("gdn-window", "full-gdn")
+"""Block (1)'s best two, by `study_views.best_hybrids`; the guess beforehand until it has run."""
+
+STATES: tuple[LoopState, ...] = ("rescan", "accumulate")
+
+Arm = Callable[[int], CurriculumConfig]
+
+
+def loops() -> Cells:
+    """All cells, in order.
+
+    Returns:
+        The study.
+    """
+    return (*block_one(), *block_two(), *block_three(), *block_four())
+
+
+def block_one() -> Cells:
+    """State-based recall to 128 swaps by five families, with four loops and with one.
+
+    Returns:
+        30 cells.
+    """
+    arms = [_recall(family, loops) for loops in (4, 1) for family in FAMILIES]
+    return _block(1, [arms], expected_steps=500)
+
+
+def block_two() -> Cells:
+    """Word problems by loop-state semantics, loops and beta; solvable twins; parity to 1,024.
+
+    Returns:
+        The cells, those that the study's second question needs first.
+    """
+    hard = [_word("S5", 1), *_both("S5", 4)]
+    hard += [arm for group in ("A5", "S4") for arm in (_word(group, 1), *_both(group, 2))]
+    s3 = [_word("S3", 1), *_both("S3", 2), exact_start]
+    more = _both("S5", 2) + [arm for group in ("A5", "S4", "S3") for arm in _both(group, 4)]
+    twins = [arm for group in TWINS for arm in (_word(group, 1), *_both(group, 2))]
+    parity = [_parity(1), _parity(1, beta2=False)]
+    parity += [_parity(2, state, beta2=False) for state in STATES]
+    small = [
+        arm
+        for group in GROUPS
+        for arm in (_word(group, 1, beta2=False), *_both(group, 4, beta2=False))
+    ]
+    diagonal = [_word("S3", loops, pattern=pattern) for pattern in DIAGONAL for loops in (1, 2)]
+    smaller = [arm for group in GROUPS for arm in _both(group, 2, beta2=False)]
+    comparisons = [hard, s3, more, twins, parity, small, diagonal, smaller]
+    return _block(2, comparisons, more_seeds={1: S3_SEEDS})
+
+
+def block_three() -> Cells:
+    """What else one might change of block (1).
+
+    Returns:
+        T = 8; sixteen blocks of their own, and twice the width (four times the products), both with
+        one loop; then beta in (0, 1) and `accumulate` for the best two families.
+    """
+    depth = [
+        _recall("gdn-window", 8),
+        _recall("gdn-window", 1, num_layers=16),
+        _recall("gdn-window", 1, width=512),
+    ]
+    changed = [
+        arm
+        for family in PAIR
+        for arm in (
+            _recall(family, 4, negative_eigenvalues=False),
+            _recall(family, 4, loop_state="accumulate"),
+        )
+    ]
+    return _block(3, [depth, changed], expected_steps=500)
+
+
+def block_four() -> Cells:
+    """One seed of what is left, without any claim.
+
+    Returns:
+        Other mixers and other settings of state-based recall; associative recall by state size;
+        hops by loops; windows by distance.
+    """
+    configs = (*more_mixers(), *other_settings(), *state_sizes(), *hops(), *reaches())
+    return tuple(_cell(4, config, exploratory=True, expected_steps=200) for config in configs)
+
+
+def _recall(family: str, num_loops: int, **changes: Any) -> Arm:
+    return lambda seed: recall(family, num_loops=num_loops, seed=seed, **changes)
+
+
+def _word(
+    group: str,
+    num_loops: int,
+    loop_state: LoopState = "rescan",
+    *,
+    beta2: bool = True,
+    pattern: str = "deltanet",
+) -> Arm:
+    return lambda seed: words(
+        group,
+        num_loops=num_loops,
+        loop_state=loop_state,
+        negative_eigenvalues=beta2,
+        pattern=pattern,
+        seed=seed,
+    )
+
+
+def _both(group: str, num_loops: int, *, beta2: bool = True) -> list[Arm]:
+    return [_word(group, num_loops, state, beta2=beta2) for state in STATES]
+
+
+def _parity(num_loops: int, loop_state: LoopState = "rescan", *, beta2: bool = True) -> Arm:
+    return lambda seed: long_parity(
+        num_loops=num_loops, loop_state=loop_state, negative_eigenvalues=beta2, seed=seed
+    )
+
+
+def _block(
+    block: int,
+    comparisons: Sequence[Sequence[Arm]],
+    *,
+    expected_steps: int = 400,
+    more_seeds: Mapping[int, int] | None = None,
+) -> Cells:
+    """Cells of one block; a comparison has `SEEDS` seeds, or as many as `more_seeds` says."""
+    return tuple(
+        _cell(block, arm(seed), priority=place, expected_steps=expected_steps)
+        for place, arms in enumerate(comparisons)
+        for seed in range((more_seeds or {}).get(place, SEEDS))
+        for arm in arms
+    )
+
+
+def _cell(block: int, config: CurriculumConfig, **fields: Any) -> Cell:
+    return Cell(name=f"{config.label}-s{config.seed}", block=block, config=config, **fields)
