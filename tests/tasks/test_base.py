@@ -61,6 +61,7 @@ GOLDEN = {
     "state_based_recall-all_pointers": (1, "e5268c8d1c73f941"),
     "p_hop": (1, "58758703a7c35c91"),
     "selective_copy": (1, "fa76d5c8de065686"),
+    "noisy_recall": (1, "d2e8f1ed9b44a234"),
 }
 
 
