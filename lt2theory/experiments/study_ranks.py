@@ -1,0 +1,105 @@
+"""Ranks of the loops' transitions in the study's trained word-problem models.
+
+    python -m lt2theory.experiments.study_ranks runs/study-loops
+
+measures every finished model that was not measured before, on the CPU, and leaves `ranks.json` in
+its run's folder, from which the study's table takes rows of the split `rank`.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lt2theory.experiments.measures import transition_ranks
+from lt2theory.runs import RunFolder, Study, read_json, write_json
+
+RANKS = "rank"
+"""The split of the rows."""
+FILE = "ranks.json"
+LENGTH = 16
+"""Tokens of the inputs on which a model is measured."""
+ERASING = ("deltanet", "gdn", "kda")
+"""Mixers whose transitions have a rank to speak of (theory R8)."""
+
+
+def measured(folder: Path) -> dict[str, float]:
+    """Ranks of one model's transitions over all its loops, in float64.
+
+    Args:
+        folder: A finished curriculum run.
+
+    Returns:
+        `largest_rank` over tokens and heads; medians `entropy_rank` (the effective rank),
+        `ideal_entropy_rank` (that of orthogonal keys) and `beta`; `independent`, the share with
+        linearly independent keys; `transitions`, how many there are.
+    """
+    table = transition_ranks(folder, LENGTH)
+    last = table[table["num_loops"] == table["num_loops"].max()]
+    medians = last[["entropy_rank", "ideal_entropy_rank", "beta"]].median()
+    return {
+        "largest_rank": float(last["product_rank"].max()),
+        **{str(name): float(value) for name, value in medians.items()},
+        "independent": float(last["keys_independent"].mean()),
+        "transitions": float(len(last)),
+    }
+
+
+def measure(runs: Sequence[RunFolder]) -> int:
+    """Measure the models that can be and have not been.
+
+    Args:
+        runs: Runs of a study.
+
+    Returns:
+        How many were measured now.
+    """
+    found = 0
+    for run in runs:
+        config = run.config
+        wanted = (
+            run.status == "done"
+            and config["task"]["name"] == "group_word"
+            and config["model"]["pattern"] in ERASING
+            and run.summary()["status"] != "diverged"
+        )
+        if wanted and not (run.path / FILE).exists():
+            write_json(run.path / FILE, measured(run.path))
+            found += 1
+    return found
+
+
+def rank_rows(run: RunFolder) -> Iterator[dict[str, Any]]:
+    """What was measured of a run, as rows of the tidy table.
+
+    Args:
+        run: The run.
+
+    Yields:
+        One row a number, without what names the run; none if it was not measured.
+    """
+    path = run.path / FILE
+    for metric, value in (read_json(path) if path.exists() else {}).items():
+        yield {"split": RANKS, "stage": LENGTH, "metric": metric, "value": value}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure a study's models.
+
+    Args:
+        arguments: The study's folder; the process's by default.
+
+    Returns:
+        The exit code: 2 without a folder.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if len(given) != 1:
+        sys.stderr.write("usage: python -m lt2theory.experiments.study_ranks STUDY\n")
+        return 2
+    count = measure(Study(Path(given[0])).run_folders())
+    sys.stdout.write(f"{given[0]}: {count} models measured\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

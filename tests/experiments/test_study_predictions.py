@@ -1,0 +1,241 @@
+"""Every prediction of the study: kept, broken and open on tables that say so."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from lt2theory.experiments.study_cells import DIAGONAL, FAMILIES, GROUPS, loops
+from lt2theory.experiments.study_predictions import (
+    EXPECTED,
+    UNRUN,
+    Judged,
+    Prediction,
+    judged,
+    predictions,
+)
+from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
+
+KEPT, BROKEN, OPEN = "as predicted", "not as predicted", "inconclusive"
+BY_NAME = {prediction.name: prediction for prediction in predictions()}
+ONE_LOOP = [f"{group.lower()}-t1" for group in GROUPS]
+SMALL = [f"{g.lower()}-t4-{state}-beta1" for g in GROUPS for state in ("rescan", "accumulate")]
+NO_ERASURE = [f"s3-t{arm}" for name in DIAGONAL for arm in (f"1-{name}", f"2-rescan-{name}")]
+CYCLIC = ["z5-t1", "z60-t1", "a4xz5-t1"]
+
+ALL_HOLD = {
+    "s5-accumulate-4": ["s5-t4-accumulate"],
+    "a5-s4-accumulate-2": ["a5-t2-accumulate", "s4-t2-accumulate"],
+    "cyclic-accumulate-2": ["z5-t2-accumulate"],
+    "parity": ["parity-t1"],
+}
+NONE_HOLD = {
+    "s5-accumulate-2": ["s5-t2-accumulate"],
+    "one-loop": ONE_LOOP,
+    "small-beta-groups": SMALL,
+    "diagonal": NO_ERASURE,
+    "cyclic-one-loop": CYCLIC,
+    "parity-small-beta": ["parity-t1-beta1"],
+}
+
+
+def length_of(name: str) -> int:
+    return 1024 if name.startswith("parity") else 128
+
+
+@pytest.fixture
+def runs(outcome: Any, make_evidence: Any) -> Any:
+    def make(labels: Sequence[str], far: Sequence[float], length: int = 128) -> pd.DataFrame:
+        made = [
+            word_run(outcome, label, seed, value, length=length)
+            for label in labels
+            for seed, value in enumerate(far)
+        ]
+        return study(make_evidence, made, task="group_word")
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("far", "expected"),
+    [
+        ((1.0, 0.99, 0.95), KEPT),
+        ((1.0, 0.99, 0.2), BROKEN),
+        ((1.0, 0.99, 0.9), OPEN),  # its interval has the mark inside
+        ((1.0, 0.99), OPEN),
+        ((0.1,), BROKEN),
+    ],
+)
+@pytest.mark.parametrize("name", ALL_HOLD)
+def test_all_seeds_hold(name: str, far: Sequence[float], expected: str, runs: Any) -> None:
+    table = runs(ALL_HOLD[name], far, length_of(name))
+    row = judged(BY_NAME[name], table)
+    assert row.verdict == expected
+    assert all(label in row.happened for label in ALL_HOLD[name])
+
+
+@pytest.mark.parametrize(
+    ("far", "expected"),
+    [
+        ((0.1, 0.2, 0.8), KEPT),
+        ((0.1, 0.2, 0.95), BROKEN),
+        ((0.1, 0.2, 0.9), OPEN),
+        ((0.1, 0.2), OPEN),
+    ],
+)
+@pytest.mark.parametrize("name", NONE_HOLD)
+def test_no_seed_holds(name: str, far: Sequence[float], expected: str, runs: Any) -> None:
+    row = judged(BY_NAME[name], runs(NONE_HOLD[name], far, length_of(name)))
+    assert row.verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("far", "expected"), [((0.1, 0.1, 0.1), KEPT), ((0.1, 0.1, 1.0), BROKEN), ((0.1, 0.1), OPEN)]
+)
+def test_s5_is_learnt_by_no_control(far: Sequence[float], expected: str, runs: Any) -> None:
+    row = judged(BY_NAME["s5-controls"], runs(["s5-t1", "s5-t4-rescan"], far))
+    assert row.verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("rescan", "accumulate", "expected"),
+    [
+        ((1, 1, 0, 0, 0), (1, 1, 1, 0, 0), KEPT),
+        ((1, 1, 1, 0, 0), (1, 1, 1, 1, 1), BROKEN),
+        ((0, 0, 0, 0, 0), (1, 1, 0, 0, 0), BROKEN),
+        ((0, 0, 0, 0), (1, 1, 1, 1, 1), OPEN),
+    ],
+)
+def test_rescan_learns_s3_less_often(
+    rescan: Sequence[float], accumulate: Sequence[float], expected: str, runs: Any
+) -> None:
+    table = pd.concat([runs(["s3-t2-rescan"], rescan), runs(["s3-t2-accumulate"], accumulate)])
+    assert judged(BY_NAME["s3-rescan"], table).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("far", "on_the_way", "expected"),
+    [
+        ([1.0] * 5, 1.0, KEPT),
+        ([1.0] * 5, 0.98, BROKEN),
+        ([1.0] * 4 + [0.5], 1.0, BROKEN),
+        ([1.0] * 4, 1.0, OPEN),
+        ([1.0] * 4, 0.5, OPEN),
+    ],
+)
+def test_the_exact_start_is_kept(
+    far: Sequence[float], on_the_way: float, expected: str, runs: Any
+) -> None:
+    table = runs(["s3-t2-rescan-exact"], far)
+    table.loc[table["split"] == "eval", "value"] = on_the_way
+    row = judged(BY_NAME["exact-start"], table)
+    assert row.verdict == expected
+    assert f"{on_the_way:.4f}" in row.happened
+
+
+def recall_table(outcome: Any, make_evidence: Any, reached: dict[str, Sequence[int]]) -> Any:
+    made = [
+        recall_run(outcome, label, seed, stage)
+        for label, stages in reached.items()
+        for seed, stage in enumerate(stages)
+    ]
+    return study(make_evidence, made)
+
+
+@pytest.mark.parametrize(
+    ("name", "reached", "expected"),
+    [
+        ("hybrids", {"gdn-window-t4": (128, 128, 128)}, KEPT),
+        ("hybrids", {"gdn-window-t4": (128, 128), "gdn-nsa-t4": (8, 8, 8)}, OPEN),
+        ("hybrids", {f"{f}-t4": (128, 64, 128) for f in FAMILIES}, BROKEN),
+        ("softmax", {"softmax-t1": (8, 8, 8), "softmax-t4": (64, 32, 64)}, KEPT),
+        ("softmax", {"softmax-t1": (8, 8, 8), "softmax-t4": (64, 128)}, BROKEN),
+        ("softmax", {"softmax-t4": (64, 64, 64)}, OPEN),
+        ("pure-gdn", {"gdn-t4": (64, 64, 64)}, KEPT),
+        ("pure-gdn", {"gdn-t4": (128,)}, BROKEN),
+        ("pure-gdn", {"gdn-t4": (8, 8)}, OPEN),
+        ("loops-help", {f"{f}-t{t}": (8 * t,) * 3 for f in FAMILIES for t in (1, 4)}, KEPT),
+        ("loops-help", {"gdn-t1": (8, 8, 8), "gdn-t4": (4, 4, 64)}, BROKEN),
+        ("loops-help", {"gdn-t1": (8, 8, 8), "gdn-t4": (64, 64, 64)}, OPEN),
+        ("small-beta", {f"{f}-t4{b}": (n,) * 3 for f in ("gdn-window", "full-gdn")
+                        for b, n in (("", 64), ("-beta1", 32))}, KEPT),
+        ("small-beta", {"gdn-window-t4": (64,) * 3, "gdn-window-t4-beta1": (64,) * 3}, BROKEN),
+        ("small-beta", {"gdn-window-t4": (64,) * 3, "gdn-window-t4-beta1": (8,) * 2}, OPEN),
+    ],
+)  # fmt: skip
+def test_stages_of_recall(
+    name: str, reached: dict[str, Sequence[int]], expected: str, outcome: Any, make_evidence: Any
+) -> None:
+    labelled = {f"recall-{label}": stages for label, stages in reached.items()}
+    row = judged(BY_NAME[name], recall_table(outcome, make_evidence, labelled))
+    assert row.verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [(0.95, 0.94, 0.96, KEPT), (0.6, 0.58, 0.62, BROKEN), (0.69, 0.67, 0.71, OPEN)],
+)
+def test_no_shortcut_explains_a_solved_stage(
+    value: float, low: float, high: float, expected: str, outcome: Any, make_evidence: Any
+) -> None:
+    table = recall_table(outcome, make_evidence, {"recall-gdn-window-t4": (128,)})
+    last = (table["split"] == "test") & (table["stage"] == 128)
+    table.loc[last, ["value", "low", "high"]] = [value, low, high]
+    assert judged(BY_NAME["no-shortcut"], table).verdict == expected
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(4.0, KEPT), (5.0, BROKEN), (None, OPEN)])
+def test_the_bound_of_the_rank(rank: float | None, expected: str, runs: Any) -> None:
+    table = runs(["s5-t4-accumulate"], (1.0, 0.1))
+    if rank is not None:
+        table = with_ranks(table, {"largest_rank": rank})
+    assert judged(BY_NAME["rank-bound"], table).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("far", "rank", "expected"),
+    [((1.0, 0.1), 2.6, KEPT), ((1.0, 0.1), 1.7, BROKEN), ((0.1,), 2.6, OPEN)],
+)
+def test_the_rank_of_what_was_learnt(
+    far: Sequence[float], rank: float, expected: str, runs: Any
+) -> None:
+    table = with_ranks(runs(["s5-t4-accumulate"], far), {"entropy_rank": rank})
+    assert judged(BY_NAME["effective-rank"], table).verdict == expected
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_nothing_is_decided_before_the_run(name: str, runs: Any) -> None:
+    empty = runs([], ())
+    row = judged(BY_NAME[name], empty)
+    assert (row.verdict, row.happened) == (OPEN, UNRUN)
+    other = judged(BY_NAME[name], runs(["another-arm"], (1.0,)))
+    assert other.verdict == OPEN
+
+
+def test_a_run_that_diverged_does_not_hold(outcome: Any, make_evidence: Any) -> None:
+    made = [word_run(outcome, "s5-t4-accumulate", seed, 0.1, diverged=True) for seed in range(3)]
+    table = study(make_evidence, made, task="group_word")
+    assert judged(BY_NAME["s5-accumulate-4"], table).verdict == BROKEN
+
+
+def test_every_prediction_names_its_basis_and_arms_of_the_study() -> None:
+    assert len(BY_NAME) == len(predictions())
+    bases = {prediction.basis for prediction in predictions()}
+    assert bases == {EXPECTED, *(f"implied by {claim}" for claim in ("H2", "E8", "E5", "E4", "R6"))}
+    labels = {cell.config.label for cell in loops()}
+    for names in (*ALL_HOLD.values(), *NONE_HOLD.values()):
+        assert set(names) <= labels
+
+
+@pytest.mark.parametrize(
+    ("basis", "provided", "message"),
+    [
+        ("I think so", "", "basis: got 'I think so'"),
+        ("implied by E8", "", "provided: got ''"),
+        (EXPECTED, "luck", "provided: got 'luck'"),
+    ],
+)
+def test_what_is_implied_says_of_what(basis: str, provided: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Prediction("x", "x", basis, "x", lambda _: Judged((None,), ""), provided)
