@@ -7,6 +7,7 @@ from tasks.distance_probe import DistanceProbe
 from tasks.group_word import GroupWord
 from tasks.modular_addition import ModularAddition
 from tasks.mqar import Mqar
+from tasks.needle import Needle
 from tasks.noisy_recall import NoisyRecall
 from tasks.p_hop import PHop
 from tasks.parity import Parity
@@ -26,6 +27,7 @@ _TASKS: tuple[type[Task], ...] = (
     PHop,
     SelectiveCopy,
     NoisyRecall,
+    Needle,
 )
 
 

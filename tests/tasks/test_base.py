@@ -23,6 +23,8 @@ CASES = [
     ("state_based_recall", {}, 4),
     ("state_based_recall", {"supervision": "dense", "layout": "indexed"}, 4),
     ("state_based_recall", {"supervision": "all_pointers"}, 4),
+    ("needle", {}, 64),
+    ("needle", {"needles": 4, "key": "hex", "value": "word"}, 128),
 ]
 # A new task is held to all of this as it is registered; knobs of its own are added above.
 CASES += [
@@ -62,6 +64,8 @@ GOLDEN = {
     "p_hop": (1, "58758703a7c35c91"),
     "selective_copy": (1, "fa76d5c8de065686"),
     "noisy_recall": (1, "d2e8f1ed9b44a234"),
+    "needle": (1, "fdb049b99e013564"),
+    "needle-4-hex-word": (1, "4e6a314286aacd8e"),
 }
 
 
