@@ -7,6 +7,7 @@ from tasks.distance_probe import DistanceProbe
 from tasks.group_word import GroupWord
 from tasks.modular_addition import ModularAddition
 from tasks.mqar import Mqar
+from tasks.multi_hop_variables import MultiHopVariables
 from tasks.needle import Needle
 from tasks.noisy_recall import NoisyRecall
 from tasks.p_hop import PHop
@@ -28,6 +29,7 @@ _TASKS: tuple[type[Task], ...] = (
     SelectiveCopy,
     NoisyRecall,
     Needle,
+    MultiHopVariables,
 )
 
 

@@ -25,6 +25,8 @@ CASES = [
     ("state_based_recall", {"supervision": "all_pointers"}, 4),
     ("needle", {}, 64),
     ("needle", {"needles": 4, "key": "hex", "value": "word"}, 128),
+    ("multi_hop_variables", {}, 1),
+    ("multi_hop_variables", {"order": "shuffled"}, 4),
 ]
 # A new task is held to all of this as it is registered; knobs of its own are added above.
 CASES += [
@@ -66,6 +68,8 @@ GOLDEN = {
     "noisy_recall": (1, "d2e8f1ed9b44a234"),
     "needle": (1, "fdb049b99e013564"),
     "needle-4-hex-word": (1, "4e6a314286aacd8e"),
+    "multi_hop_variables": (1, "2faa8f4855d93d3c"),
+    "multi_hop_variables-shuffled": (1, "de8993fe48148219"),
 }
 
 
