@@ -111,7 +111,8 @@ def _small_beta(table: pd.DataFrame) -> Judged:
 def _compared(
     table: pd.DataFrame, pairs: dict[str, tuple[str, str]], *, strictly: bool = False
 ) -> Judged:
-    findings, said = [], []
+    findings: list[bool | None] = []
+    said = []
     for family, (more, less) in pairs.items():
         high, low = reached_by(table, more), reached_by(table, less)
         complete = len(high) >= SEEDS and len(low) >= SEEDS

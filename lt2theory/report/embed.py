@@ -23,14 +23,23 @@ def data_uri(figure: Figure, *, svg_limit: int = SVG_LIMIT) -> str:
     Returns:
         A base64 address of an SVG or a PNG image; equal figures give equal addresses.
     """
-    svg = _save(figure, "svg")
+    svg = image(figure, "svg")
     if len(svg) <= svg_limit:
         return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-    return f"data:image/png;base64,{base64.b64encode(_save(figure, 'png')).decode()}"
+    return f"data:image/png;base64,{base64.b64encode(image(figure, 'png')).decode()}"
 
 
 @styled
-def _save(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
+def image(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
+    """A figure as the contents of a file; equal figures give equal bytes.
+
+    Args:
+        figure: The drawing.
+        kind: The format.
+
+    Returns:
+        The image.
+    """
     buffer = io.BytesIO()
     # No date and no program name: the same figure must give the same bytes.
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lt2theory.report.markdown import markdown_table
 from lt2theory.report.performance_lines import UNMEASURED, Line, Number, floor_of, told
 
 HEAD = """# Performance
@@ -95,8 +96,7 @@ def _section(section: PageSection, results: Path, numbers: Mapping[str, Number])
 
 def _table(lines: Sequence[Line], content: Mapping[str, Any], numbers: Mapping[str, Number]) -> str:
     rows = [_cells(line, content, numbers) for line in lines]
-    head = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
-    return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
+    return markdown_table(COLUMNS, rows)
 
 
 def _cells(line: Line, content: Mapping[str, Any], numbers: Mapping[str, Number]) -> list[str]:

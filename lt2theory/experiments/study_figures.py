@@ -1,0 +1,84 @@
+"""The figures of docs/study.md: functions of a study's table."""
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lt2theory.experiments.study_cells import FAMILIES
+from lt2theory.experiments.study_recipes import RUNGS
+from lt2theory.experiments.study_views import stages_reached
+from lt2theory.report.figures.curves import learning_curves
+from lt2theory.report.figures.stages import stages_by_family
+from lt2theory.report.views import training_curves
+
+RECALL = {f"recall-{family}-t{loops}": (family, loops) for family in FAMILIES for loops in (1, 4)}
+S5 = {"s5-t1": "T=1", "s5-t4-rescan": "T=4 rescan", "s5-t4-accumulate": "T=4 accumulate"}
+
+Drawing = Callable[[pd.DataFrame], Figure | None]
+
+
+def reached(table: pd.DataFrame) -> Figure | None:
+    """Stage reached by every seed of block (1).
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        The figure, or None while no run has ended.
+    """
+    rows = stages_reached(table[table["label"].isin(RECALL)])
+    if rows.empty:
+        return None
+    names = [RECALL[str(label)] for label in rows["label"]]
+    frame = rows.assign(
+        family=[family for family, _ in names], arm=[f"T={loops}" for _, loops in names]
+    )
+    frame = frame.sort_values(["arm", "seed"], kind="stable")
+    place = {family: number for number, family in enumerate(FAMILIES)}
+    frame = frame.sort_values("family", key=lambda names: names.map(place), kind="stable")
+    return stages_by_family(frame, stages=RUNGS, counts="swaps")
+
+
+def recall_curves(table: pd.DataFrame) -> Figure | None:
+    """Learning curves of block (1) with four loops.
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        The figure, or None while there is no curve.
+    """
+    return _curves(table, {label: f for label, (f, loops) in RECALL.items() if loops == 4}, 0.9)
+
+
+def s5_curves(table: pd.DataFrame) -> Figure | None:
+    """Learning curves of S5.
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        The figure, or None while there is no curve.
+    """
+    return _curves(table, S5, 0.99)
+
+
+def _curves(table: pd.DataFrame, names: Mapping[str, str], mark: float) -> Figure | None:
+    rows = table[table["label"].isin(names)]
+    curves = training_curves(rows)
+    if curves.empty:
+        return None
+    renamed = curves.assign(label=[names[str(label)] for label in curves["label"]])
+    return learning_curves(renamed, pass_mark=mark)
+
+
+FIGURES: dict[str, tuple[Drawing, str]] = {
+    "study-reached": (reached, "The largest stage that every seed solved, with one loop and four."),
+    "study-recall-curves": (
+        recall_curves,
+        "Block 1 with four loops: one line a seed; it falls where a harder stage begins.",
+    ),
+    "study-s5-curves": (s5_curves, "S5, one line a seed; it falls where longer words begin."),
+}
+"""Name of the file, what draws it, and its caption."""

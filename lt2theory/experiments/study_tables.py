@@ -1,0 +1,251 @@
+"""The tables of docs/study.md, from a study's table: strings, in the order of the cells."""
+
+import statistics
+from collections.abc import Sequence
+
+import pandas as pd
+
+from lt2theory.experiments.cells import Cell, Cells
+from lt2theory.experiments.study_cells import FAMILIES
+from lt2theory.experiments.study_paper import LINES, compared
+from lt2theory.experiments.study_predictions import judged, predictions
+from lt2theory.experiments.study_ranks import RANKS
+from lt2theory.experiments.study_views import (
+    best_floor,
+    counted_seeds,
+    reached_by,
+    said_tests,
+    solved_by,
+)
+from lt2theory.report import success_interval
+from lt2theory.report.tables import MISSING, format_interval
+from lt2theory.report.views import accuracies, outcomes
+
+Records = list[dict[str, str]]
+NOT_RUN = "not run yet"
+VERDICTS = {
+    "as predicted": "kept",
+    "not as predicted": "**broken**",
+    "inconclusive": "undecided",
+}
+
+
+def recall_records(table: pd.DataFrame) -> Records:
+    """Stage reached by family and loops (block 1).
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        One record a family and number of loops.
+    """
+    return [
+        {"mixer": family, "T": str(loops), **_reached(table, f"recall-{family}-t{loops}")}
+        for family in FAMILIES
+        for loops in (1, 4)
+    ]
+
+
+def arm_records(table: pd.DataFrame, cells: Cells) -> Records:
+    """Stage reached by arm, for blocks without a frame of their own.
+
+    Args:
+        table: A study's table.
+        cells: Their cells.
+
+    Returns:
+        One record an arm.
+    """
+    return [{"arm": label, **_reached(table, label)} for label in labels_of(cells)]
+
+
+def word_records(table: pd.DataFrame, cells: Cells) -> Records:
+    """What was solved of block 2, and how far it carries.
+
+    Args:
+        table: A study's table.
+        cells: Its cells.
+
+    Returns:
+        One record an arm.
+    """
+    return [_word_record(table, label, cells) for label in labels_of(cells)]
+
+
+def rank_records(table: pd.DataFrame) -> Records:
+    """Ranks of the transitions, of models that solved every length and of those that did not.
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        One record an arm and outcome; none where nothing was measured.
+    """
+    ends = outcomes(table)
+    rows = table[table["split"] == RANKS]
+    rows = rows.assign(solved=rows["run"].isin(ends[ends["solved"]]["run"]))
+    records = []
+    for (label, solved), group in rows.groupby(["label", "solved"], sort=False):
+        numbers = group.groupby("metric")["value"]
+        middle, highest = numbers.median(), numbers.max()
+        spread = group[group["metric"] == "entropy_rank"]["value"].astype(float)
+        records.append(
+            {
+                "arm": str(label),
+                "models": f"{group['run'].nunique()} that {'solved' if solved else 'failed'}",
+                "largest rank": f"{highest['largest_rank']:g}",
+                "effective rank": format_interval(
+                    float(middle["entropy_rank"]), float(spread.min()), float(spread.max()), 2
+                ),
+                "with orthogonal keys": f"{middle['ideal_entropy_rank']:.2f}",
+                "beta": f"{middle['beta']:.2f}",
+            }
+        )
+    return records
+
+
+def paper_records(table: pd.DataFrame) -> Records:
+    """The paper's stages beside ours.
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        One record a line of the paper.
+    """
+    records = []
+    for line in LINES:
+        verdict, reached = compared(line, table)
+        found = ", ".join(map(str, reached)) or NOT_RUN
+        records.append(
+            {"the paper (single runs)": line.says, "our arm": line.label,
+             "stages reached, by seed": found, "verdict": verdict}
+        )  # fmt: skip
+    return records
+
+
+def prediction_records(table: pd.DataFrame) -> Records:
+    """The registered predictions and what became of them.
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        One record a prediction.
+    """
+    records = []
+    for prediction in predictions():
+        row = judged(prediction, table)
+        records.append(
+            {
+                "prediction": row.claim,
+                "basis": row.basis,
+                "rule": prediction.rule,
+                "what happened": row.happened,
+                "verdict": VERDICTS[row.verdict],
+            }
+        )
+    return records
+
+
+def cost_records(table: pd.DataFrame) -> Records:
+    """What the runs cost, by block and device.
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        One record a block and device.
+    """
+    rows = table[table["split"] == "cost"]
+    records = []
+    for (block, device), group in rows.groupby(["block", "device"], sort=True, dropna=False):
+        totals = group.groupby("metric")["value"].sum()
+        runs = table[(table["block"] == block) & (table["split"] == "run")]
+        steps = runs[runs["metric"] == "steps"]["value"].sum()
+        records.append(
+            {
+                "block": str(block),
+                "device": str(device),
+                "runs": str(group["run"].nunique()),
+                "steps of finished runs": f"{float(steps):,.0f}",
+                "minutes of the device": f"{float(totals.get('device_seconds', 0.0)) / 60:.1f}",
+            }
+        )
+    return records
+
+
+def labels_of(cells: Sequence[Cell]) -> list[str]:
+    """Arms of some cells.
+
+    Args:
+        cells: The cells.
+
+    Returns:
+        Every label once, in order.
+    """
+    return list(dict.fromkeys(cell.config.label for cell in cells))
+
+
+def _reached(table: pd.DataFrame, label: str) -> dict[str, str]:
+    rows = table[table["label"] == label]
+    reached = reached_by(table, label)
+    if not reached:
+        return {"seeds": "0", "stage reached, median (range)": NOT_RUN,
+                "test there": MISSING, "best floor there": MISSING, "steps": MISSING}  # fmt: skip
+    middle = f"{statistics.median(reached):g} ({min(reached)} to {max(reached)})"
+    tests = accuracies(rows)
+    top = max(reached)
+    best = tests[tests["stage"] == top]
+    scores = ", ".join(
+        format_interval(float(test["value"]), float(test["low"]), float(test["high"]))
+        for test in best.to_dict("records")
+    )
+    ends = outcomes(rows)
+    diverged = int(ends["diverged"].sum())
+    return {
+        "seeds": f"{len(reached)}" + (f", {diverged} diverged" if diverged else ""),
+        "stage reached, median (range)": middle,
+        "test there": scores or MISSING,
+        "best floor there": f"{best_floor(rows, top):.3f}" if scores else MISSING,
+        "steps": f"{ends['steps'].astype(float).median():,.0f}",
+    }
+
+
+def _word_record(table: pd.DataFrame, label: str, cells: Cells) -> dict[str, str]:
+    mine = [cell for cell in cells if cell.config.label == label]
+    config = mine[0].config
+    far = config.test_stages[-1]
+    ended = len(outcomes(table[table["label"] == label]))
+    record = {"arm": label, "tested at": str(far)}
+    if not ended:
+        return record | {"solved": NOT_RUN, "steps": MISSING, "test": MISSING}
+    found = solved_by(table, label, ended)
+    ends = outcomes(table[table["label"] == label])
+    solved = ends[ends["solved"]]["steps"].astype(float)
+    return record | {
+        "solved": counted_seeds(found),
+        "steps": f"{solved.median():,.0f}" if len(solved) else MISSING,
+        "test": said_tests(table, label, far),
+    }
+
+
+def outcome_summary(records: Records) -> str:
+    """How many predictions were kept, in words.
+
+    Args:
+        records: As `prediction_records` makes them.
+
+    Returns:
+        For instance `Kept: 3 of 4 decided [0.194, 0.994] (Clopper-Pearson); undecided: 14.`
+    """
+    verdicts = [record["verdict"] for record in records]
+    kept, broken = verdicts.count("kept"), verdicts.count(VERDICTS["not as predicted"])
+    undecided = len(verdicts) - kept - broken
+    if not kept + broken:
+        return f"Kept: 0, broken: 0, undecided: {undecided}."
+    rate = success_interval(kept, kept + broken)
+    return (
+        f"Kept: {kept} of {kept + broken} decided [{rate.low:.3f}, {rate.high:.3f}] "
+        f"(Clopper-Pearson), broken: {broken}, undecided: {undecided}."
+    )
