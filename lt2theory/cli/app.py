@@ -42,6 +42,8 @@ COMMANDS = {
     "tasks export": Command("tasks", "export", "a task's examples as Parquet or .npz, with a card"),
     "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
     "curriculum tune": Command("curriculum", "tune", "find recipes with equal effort for each arm"),
+    "curriculum study": Command("study", "run", "the cells of a study, in sessions of minutes"),
+    "curriculum merge": Command("study", "merge", "one table of a study's sessions and machines"),
     "verify": Command("verify", "run", "the ledger of theory claims, checked again"),
     "analyze": Command("analyze", "run", "what a trained run's states, loops and gradients do"),
     "doctor": Command("doctor", "run", "which backends are right on this machine, measured"),
@@ -56,6 +58,7 @@ COMMANDS = {
     "bench train-step": Command(
         "bench", "train_step", "a training step of a looped toy: compiled, as one CUDA graph"
     ),
+    "bench study": Command("bench_study", "study", "steps a minute of cells that share a GPU"),
     "bench analysis": Command("bench", "analysis", "speed of the analysers beside dense SVDs"),
 }
 

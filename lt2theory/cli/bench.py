@@ -1,9 +1,5 @@
 """`lt2 bench tasks|ops|analysis|decode|sparse|train-step`: speeds here, with their setting."""
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from lt2theory.cli.bench_options import (
     AnalysisOptions,
     DecodeOptions,
@@ -13,12 +9,10 @@ from lt2theory.cli.bench_options import (
     TaskOptions,
     TrainStepOptions,
 )
+from lt2theory.cli.bench_output import check_counts, publish
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
 from lt2theory.cli.parsing import parse
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def tasks(argv: list[str]) -> int:
@@ -36,7 +30,7 @@ def tasks(argv: list[str]) -> int:
     from lt2theory.bench.tasks import bench_tasks
 
     table = bench_tasks(seconds=options.seconds, workers=options.workers, size=options.size)
-    _publish(table, copy.json, threads=1)
+    publish(table, copy.json, threads=1)
     return DONE
 
 
@@ -55,7 +49,7 @@ def ops(argv: list[str]) -> int:
     from lt2theory.bench.ops import bench_ops
 
     table = bench_ops(repeats=options.repeats, threads=options.threads)
-    _publish(table, copy.json, threads=options.threads)
+    publish(table, copy.json, threads=options.threads)
     return DONE
 
 
@@ -79,7 +73,7 @@ def analysis(argv: list[str]) -> int:
     from lt2theory.bench.analysis import bench_analysis
 
     table = bench_analysis(sample=options.sample, repeats=options.repeats, threads=options.threads)
-    _publish(table, copy.json, threads=options.threads)
+    publish(table, copy.json, threads=options.threads)
     return DONE
 
 
@@ -107,14 +101,14 @@ def decode(argv: list[str]) -> int:
 
     _check_patterns(options.patterns)
     for name in ("batches", "contexts"):
-        _check_counts(name, getattr(options, name))
+        check_counts(name, getattr(options, name))
     settings = [
         Setting(pattern, batch, context)
         for pattern in dict.fromkeys(options.patterns)
         for batch in dict.fromkeys(options.batches)
         for context in dict.fromkeys(options.contexts)
     ]
-    _publish(bench_decode(settings, steps=options.steps, eager=options.eager), copy.json, threads=1)
+    publish(bench_decode(settings, steps=options.steps, eager=options.eager), copy.json, threads=1)
     return DONE
 
 
@@ -141,14 +135,14 @@ def prefill(argv: list[str]) -> int:
     from lt2theory.bench.prefill import Setting, bench_prefill
 
     _check_patterns(options.patterns)
-    _check_counts("contexts", options.contexts)
+    check_counts("contexts", options.contexts)
     fixed = {"chunk": options.chunk, "backend": options.backend, "layers": options.layers}
     settings = [
         Setting(pattern, options.batch, context, **fixed)
         for pattern in dict.fromkeys(options.patterns)
         for context in dict.fromkeys(options.contexts)
     ]
-    _publish(bench_prefill(settings, repeats=options.repeats), copy.json, threads=1)
+    publish(bench_prefill(settings, repeats=options.repeats), copy.json, threads=1)
     return DONE
 
 
@@ -177,7 +171,7 @@ def train_step(argv: list[str]) -> int:
         from lt2theory.bench.train_step_cpu import bench_train_step_cpu
 
         table = bench_train_step_cpu(repeats=options.repeats, threads=options.threads)
-        _publish(table, copy.json, threads=options.threads)
+        publish(table, copy.json, threads=options.threads)
         return DONE
     from lt2theory.bench.train_step import bench_train_step, settings_of
 
@@ -189,7 +183,7 @@ def train_step(argv: list[str]) -> int:
         batch=options.batch,
         length=options.length,
     )
-    _publish(bench_train_step(settings, steps=options.repeats), copy.json, threads=1)
+    publish(bench_train_step(settings, steps=options.repeats), copy.json, threads=1)
     return DONE
 
 
@@ -215,7 +209,7 @@ def sparse(argv: list[str]) -> int:
     check_file(copy.json, "--json")
     from lt2theory.bench.sparse import Setting, bench_sparse
 
-    _check_counts("lengths", options.lengths)
+    check_counts("lengths", options.lengths)
     settings = [
         Setting(op, length, options.dtype)
         for op in dict.fromkeys(options.ops)
@@ -223,7 +217,7 @@ def sparse(argv: list[str]) -> int:
     ]
     backends = tuple(dict.fromkeys(options.backends))
     table = bench_sparse(settings, backends=backends, repeats=options.repeats)
-    _publish(table, copy.json, threads=1)
+    publish(table, copy.json, threads=1)
     return DONE
 
 
@@ -235,20 +229,3 @@ def _check_patterns(patterns: tuple[str, ...]) -> None:
         if pattern not in PATTERNS:
             allowed = ", ".join(PATTERNS)
             raise ValueError(f"--patterns: {pattern!r} is not allowed (choose from {allowed})")
-
-
-def _check_counts(name: str, counts: tuple[int, ...]) -> None:
-    """Refuse a list that is empty or has a number below 1."""
-    if min(counts, default=0) < 1:
-        raise ValueError(f"--{name}: {counts} is not allowed (numbers >= 1)")
-
-
-def _publish(table: "pd.DataFrame", path: Path | None, *, threads: int) -> None:
-    """Print a table, and write it with the environment it was measured in."""
-    from lt2theory.runs import write_json
-    from lt2theory.runs.environment import capture
-
-    print(table.to_string(index=False, float_format=lambda value: f"{value:,.3g}"))
-    if path is not None:
-        rows = json.loads(table.to_json(orient="records"))
-        write_json(path, {"environment": capture(threads=threads), "rows": rows})

@@ -74,6 +74,22 @@ class TrainStepOptions(BaseModel):
     threads: int = Field(1, ge=1, description="Threads of a tensor operation on a CPU.")
 
 
+class StudyOptions(BaseModel):
+    """Which cells share a GPU."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workloads: tuple[str, ...] = Field(
+        ("words", "recall-4", "recall-64"),
+        description="What is trained: words, words-accumulate, recall-4, recall-64, "
+        "recall-window-4, recall-window-64 (the number is that of the swaps).",
+    )
+    at_once: tuple[int, ...] = Field((1, 2, 4, 8), description="Numbers of cells at a time.")
+    seconds: float = Field(
+        6.0, gt=0, allow_inf_nan=False, description="Time of every count, after the first steps."
+    )
+
+
 class SparseOptions(BaseModel):
     """Which sparse attentions are timed."""
 

@@ -81,9 +81,12 @@ class Board:
     @property
     def left(self) -> float:
         """Seconds left, without end where the session has none."""
-        if self._seconds is None:
-            return float("inf")
-        return self._seconds - (time.monotonic() - self._start)
+        return float("inf") if self._seconds is None else self._seconds - self.passed
+
+    @property
+    def passed(self) -> float:
+        """Seconds since the session began."""
+        return time.monotonic() - self._start
 
     def running(self) -> int:
         """Number of jobs that go on now."""

@@ -27,8 +27,8 @@ from lt2theory.training.signals import Interrupted, stop_requests
 SESSIONS = "sessions.jsonl"
 """What every session spent on a run, in its folder."""
 
-Watch = Callable[[Board, int], None]
-"""Told several times a second how the session stands, and how many training steps were begun."""
+Watch = Callable[[Board, tuple[int, ...]], None]
+"""Told several times a second how the session stands, and the training steps begun in each seat."""
 
 
 def share_device(
@@ -76,7 +76,7 @@ def share_device(
             next(thread for thread in threads if thread.is_alive()).join(0.1)
             board.stop.requested |= asked.requested or board.left <= 0 or bool(faults)
             if watch is not None:
-                watch(board, sum(seat.taken for seat in seats))
+                watch(board, tuple(seat.taken for seat in seats))
     if faults:
         raise faults[0]
     asked.check()
@@ -123,14 +123,12 @@ def _carry_out(job: Job, seat: Seat, board: Board) -> None:
     except LockedError:
         board.end(job, "busy")
         return
-    except torch.OutOfMemoryError as error:
-        if board.put_back(job):
-            return
-        board.end(job, "failed", _said(error))
     except DiskFullError:
         board.end(job, "stopped")
         raise
     except Exception as error:  # noqa: BLE001 - one run's fault, whatever it is, spares the others
+        if _out_of_memory(error) and board.put_back(job):
+            return
         board.end(job, "failed", _said(error))
     else:
         board.end(job, "done")
@@ -156,6 +154,13 @@ def _release(runtime: Runtime) -> None:
     with runtime.alone():
         gc.collect()
         torch.cuda.empty_cache()
+
+
+def _out_of_memory(error: BaseException | None) -> bool:
+    # What ends a recording that ran out of memory comes after the error that says so.
+    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+        error = error.__context__
+    return error is not None
 
 
 def _said(error: Exception) -> str:

@@ -97,7 +97,8 @@ def test_pipes_and_links_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
         "doctor --state", "bench tasks --json", "bench ops --json", "bench decode --json",
         "bench analysis --json", "bench sparse --json", "bench train-step --json",
         "analyze . --json", "curriculum run --json", "curriculum tune --json",
-        "curriculum tune --csv", "report . --out",
+        "curriculum tune --csv", "curriculum study smoke --json", "bench study --json",
+        "report . --out",
     ],
 )  # fmt: skip
 def test_every_verb_refuses_a_pipe(

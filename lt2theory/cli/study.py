@@ -1,0 +1,174 @@
+"""`lt2 curriculum study NAME` and `lt2 curriculum merge`: many cells, in sessions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from lt2theory.cli.errors import CHECK_FAILED, DONE, INTERRUPTED, UsageError
+from lt2theory.cli.output import JsonCopy, check_file, check_folder
+from lt2theory.cli.parsing import leading_name, parse
+
+if TYPE_CHECKING:
+    from lt2theory.training import Account
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """Which cells, where, and for how long."""
+
+    cells: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--cell"])] = ()
+    """Names of cells, with * for anything; none means all."""
+    minutes: float | None = None
+    """Length of the session. No cell begins that is not expected to end in it; what goes on then
+    writes a checkpoint. None goes on to the end."""
+    at_once: int | None = None
+    """Cells that share the device, fewer where its memory does not hold them; by default 4 on a GPU
+    and 1 on a CPU, where cells would wait for each other."""
+    device: Literal["cuda", "cpu"] = "cuda"
+    """Where to compute. The same cell on another device is another run."""
+    out: Path | None = None
+    """Folder of the study; by default `runs/study-NAME-DEVICE`. The same command goes on there."""
+    dry_run: bool = False
+    """Only list the cells with their steps, products and minutes of a GPU."""
+    overwrite: bool = False
+    """Replace the list of a folder that holds a study of other cells; finished runs are kept."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            ValueError: One is not allowed.
+        """
+        if self.minutes is not None and not 0 < self.minutes < float("inf"):
+            raise ValueError(f"minutes: got {self.minutes}, allowed are numbers > 0")
+        if self.at_once is not None and self.at_once < 1:
+            raise ValueError(f"at_once: got {self.at_once}, allowed are whole numbers >= 1")
+
+    @property
+    def cells_at_once(self) -> int:
+        """Cells that share the device."""
+        from lt2theory.experiments.costs import AT_ONCE
+
+        return self.at_once or (AT_ONCE if self.device == "cuda" else 1)
+
+
+def run(argv: list[str]) -> int:
+    """Carry out the cells of a study for a while, or go on where an earlier call stopped.
+
+    Args:
+        argv: The arguments after the verb: a study's name, and flags.
+
+    Returns:
+        0 if all the cells are done, 1 if some failed, else 130: the same command goes on.
+    """
+    from lt2theory.experiments.cells import in_order, studies
+    from lt2theory.experiments.study import Session, carry_out, chosen, plan
+    from lt2theory.runs import TerminalProgress, write_json
+
+    known, usage = studies(), "lt2 curriculum study"
+    name, rest = leading_name(argv, known, usage=usage, what="study")
+    description = (
+        "Carry out the cells of a study, several at a time, in as many calls as it takes: what is "
+        f"done is skipped, what is unfinished goes on. STUDY is one of: {', '.join(known)}. Exit "
+        "code 130 says that cells are left."
+    )
+    prog = f"{usage} {name}"
+    options, copy = parse(prog, rest, description, options=StudyOptions, copy=JsonCopy)
+    check_file(copy.json, "--json")
+    root = options.out or Path("runs", f"study-{name}-{options.device}")
+    cells = in_order(tuple(cell.on(options.device) for cell in known[name]()))
+    wanted = chosen(cells, options.cells)
+    if not options.dry_run:
+        check_folder(root, "--out")
+        seconds = None if options.minutes is None else 60 * options.minutes
+        session = Session(options.device, options.cells_at_once, seconds, options.overwrite)
+        ends = carry_out(cells, wanted, root, session, progress=TerminalProgress())
+    rows = plan(wanted, root)
+    if copy.json is not None:
+        found = {} if options.dry_run else {name: vars(end) for name, end in ends.items()}
+        write_json(copy.json, {"study": name, "cells": rows, "session": found})
+    if options.dry_run:
+        _print_plan(rows, options.cells_at_once)
+        return DONE
+    _print_session(rows, ends)
+    print(root)
+    if any(end.state == "failed" for end in ends.values()):
+        return CHECK_FAILED
+    return DONE if all(row["status"] == "done" for row in rows) else INTERRUPTED
+
+
+def _print_plan(rows: Sequence[Mapping[str, Any]], at_once: int) -> None:
+    """Print a line a cell, and what is left in all."""
+    left = [row for row in rows if row["status"] != "done"]
+    width = max(len(row["cell"]) for row in rows)
+    for row in rows:
+        minutes = "unknown" if row["gpu_minutes"] is None else f"{row['gpu_minutes']:.1f}"
+        print(
+            f"{row['cell']:<{width}}  block {row['block']}  {row['status']:<10}  "
+            f"{row['steps']:>7} steps (cap {row['step_cap']})  {row['flops']:.1e} FLOPs "
+            f"(cap {row['flops_cap']:.1e})  GPU minutes {minutes}"
+        )
+    known = [row["gpu_minutes"] for row in left if row["gpu_minutes"] is not None]
+    unknown = len(left) - len(known)
+    print(
+        f"left: {len(left)} of {len(rows)} cells, {sum(row['steps'] for row in left)} steps, "
+        f"{sum(row['flops'] for row in left):.1e} FLOPs, {sum(known):.1f} GPU minutes with "
+        f"{at_once} cells at once" + (f", and {unknown} cells of unknown time" if unknown else "")
+    )
+
+
+def _print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> None:
+    """Print how this session's cells ended, and what is left."""
+    for name, end in ends.items():
+        if end.state != "waiting":
+            why = f": {end.message}" if end.message else ""
+            print(f"  {name}: {end.state}, {end.device_seconds / 60:.2f} device minutes{why}")
+    done = sum(row["status"] == "done" for row in rows)
+    print(f"{done} of {len(rows)} cells are done")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions:
+    """What is merged into which table."""
+
+    out: Path
+    """The Parquet file of the merged table. If it exists it is merged too."""
+    sources: tuple[Path, ...] = field(default=())
+    """Folders of studies, or Parquet files of them."""
+
+
+def merge(argv: list[str]) -> int:
+    """Merge the tables of several sessions or machines; doing it twice changes nothing.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: There is nothing to merge.
+    """
+    description = (
+        "Merge tables of a study from several sessions or machines: of every run, known by the "
+        "hash of its configuration, the rows that are furthest on."
+    )
+    (options,) = parse("lt2 curriculum merge", argv, description, options=MergeOptions)
+    check_file(options.out, "--out", suffixes=(".parquet",))
+    if not options.sources:
+        raise UsageError("--sources: no value given (folders of studies, or Parquet files)")
+    from lt2theory.experiments.study_table import merge as merged
+    from lt2theory.experiments.study_table import read_study_table
+    from lt2theory.runs import write_table
+
+    before = [options.out] if options.out.exists() else []
+    table = merged([read_study_table(path) for path in (*before, *options.sources)])
+    write_table(options.out, table)
+    size = options.out.stat().st_size / 2**20
+    print(
+        f"{options.out}: {table['config_hash'].nunique()} runs, {len(table)} rows, {size:.2f} MiB"
+    )
+    return DONE

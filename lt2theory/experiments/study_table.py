@@ -1,0 +1,177 @@
+"""The tidy table of a study: small, with all that names a cell, and mergeable.
+
+Its rows are those of `lt2theory.runs.tables` without what only one run's report needs: learning
+curves keep some points a stage, and curves along the sequence some positions. Rows of the split
+`cost` are added, and the columns of `CELL_COLUMNS`.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lt2theory.experiments.cells import Cell, Cells
+from lt2theory.runs import COLUMNS, RunFolder, read_table, run_status, run_table
+from lt2theory.runs.environment import ENVIRONMENT, read_record
+from lt2theory.runs.jsonl import read_lines
+from lt2theory.training.sharing import SESSIONS
+
+TABLE = "study.parquet"
+"""The table in a study's folder."""
+CURVE_POINTS = 12
+"""Points of a stage's learning curve that are kept, the last among them."""
+CURVE_POSITIONS = 9
+"""Positions of a curve along the sequence that are kept, first and last among them."""
+CURVE_METRICS = ("loss", "scored_accuracy", "sequence_accuracy")
+"""Of the splits `train` and `eval`; other splits keep all."""
+PACKAGES = ("torch", "triton", "lt2theory")
+
+CELL_COLUMNS: dict[str, str] = {
+    "cell": "string",
+    "block": "Int64",
+    "exploratory": "boolean",
+    "pattern": "string",
+    "loops": "Int64",
+    "loop_state": "string",
+    "negative_eigenvalues": "boolean",
+    "layers": "Int64",
+    "width": "Int64",
+    "parameters": "Int64",
+    "group": "string",
+    "supervision": "string",
+    "layout": "string",
+    "knobs": "string",
+    "stages_asked": "Int64",
+    "step_cap": "Int64",
+    "batch_size": "Int64",
+    "learning_rate": "Float64",
+    "pass_mark": "Float64",
+    "status": "string",
+    "progress": "Int64",
+    "sessions": "Int64",
+    "device": "string",
+    "source": "string",
+    **dict.fromkeys(PACKAGES, "string"),
+}
+"""Column -> pandas dtype. `status` is `done` or `unfinished`; `progress` counts optimiser steps;
+`device`, `source` (the commit) and the versions are those of the run's last session."""
+
+
+def study_table(cells: Cells, root: Path) -> pd.DataFrame:
+    """The table of every cell that has begun.
+
+    Args:
+        cells: Cells on their device.
+        root: The study's folder.
+
+    Returns:
+        The table.
+
+    Raises:
+        ValueError: A run's folder is damaged.
+    """
+    begun = [cell for cell in cells if run_status(root / cell.run().folder) != "absent"]
+    return _joined(_cell_table(cell, RunFolder.open(root / cell.run().folder)) for cell in begun)
+
+
+def merge(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """One table of several sessions or machines: of every run the rows that are furthest on.
+
+    A run is known by the hash of its configuration. A finished one goes before an unfinished one,
+    more steps before fewer, and of equals the first counts; so merging twice changes nothing.
+
+    Args:
+        tables: Tables of `study_table` or `merge`.
+
+    Returns:
+        The table, runs in the order in which they first occur.
+    """
+    best: dict[str, tuple[tuple[bool, int], pd.DataFrame]] = {}
+    for table in tables:
+        for digest, rows in table.groupby("config_hash", sort=False):
+            merit = rows["status"].iloc[0] == "done", int(rows["progress"].iloc[0])
+            if str(digest) not in best or merit > best[str(digest)][0]:
+                best[str(digest)] = merit, rows
+    return _joined(rows for _, rows in best.values())
+
+
+def read_study_table(path: Path) -> pd.DataFrame:
+    """Read a table of a study.
+
+    Args:
+        path: A Parquet file, or a study's folder with one in it.
+
+    Returns:
+        The table with its dtypes.
+
+    Raises:
+        ValueError: It is missing, is no Parquet, or lacks a column.
+    """
+    path = path / TABLE if path.is_dir() else path
+    table = read_table(path)
+    missing = [name for name in CELL_COLUMNS if name not in table.columns]
+    if missing:
+        raise ValueError(f"{path} is no table of a study: it lacks {', '.join(missing)}")
+    return table.astype(CELL_COLUMNS)
+
+
+def _joined(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    kept = [table for table in tables if len(table)]
+    names = {name: dtype for name, (dtype, _) in COLUMNS.items()} | CELL_COLUMNS
+    if not kept:
+        return pd.DataFrame(columns=list(names)).astype(names)
+    return pd.concat(kept, ignore_index=True).astype(names)
+
+
+def _cell_table(cell: Cell, run: RunFolder) -> pd.DataFrame:
+    rows = thinned(run_table(run))
+    sessions = read_lines(run.path / SESSIONS)
+    costs = {name: sum(line[name] for line in sessions) for name in ("seconds", "device_seconds")}
+    shared = {"run": run.path.name, "config_hash": run.config_hash, **run.identity}
+    cost_rows = [
+        shared | {"split": "cost", "metric": name, "value": value} for name, value in costs.items()
+    ]
+    cost = pd.DataFrame(cost_rows, columns=list(COLUMNS)).astype(rows.dtypes.to_dict())
+    facts = cell.columns() | _facts(run) | {"sessions": len(sessions)}
+    return pd.concat([rows, cost], ignore_index=True).assign(**facts)[[*COLUMNS, *CELL_COLUMNS]]
+
+
+def _facts(run: RunFolder) -> dict[str, Any]:
+    steps = [line["step"] for line in run.metrics() if line.get("step") is not None]
+    found: dict[str, Any] = {"status": run.status, "progress": max(steps, default=0)}
+    path = run.path / ENVIRONMENT
+    record = read_record(path) if path.exists() else None
+    last: dict[str, Any] = {}
+    if record is not None:
+        last = record["resumed"][-1]["environment"] if record["resumed"] else record["created"]
+    versions = {name: last.get("packages", {}).get(name) for name in PACKAGES}
+    return found | {"device": last.get("device"), "source": last.get("source")} | versions
+
+
+def thinned(table: pd.DataFrame) -> pd.DataFrame:
+    """Drop most points of learning curves and of curves along the sequence.
+
+    Args:
+        table: The tidy table of one run.
+
+    Returns:
+        Its other rows, and what `CURVE_POINTS`, `CURVE_POSITIONS` and `CURVE_METRICS` keep.
+    """
+    learning = table["split"].isin(["train", "eval"])
+    along = table["position"].notna()
+    keep = ~learning & ~along
+    named = learning & ~along & table["metric"].isin(CURVE_METRICS)
+    for _, group in table[named].groupby(["stage", "split", "metric"], sort=False):
+        keep[group.index[_spread(len(group), CURVE_POINTS)]] = True
+    for _, group in table[along & ~learning].groupby(["stage", "split", "metric"], sort=False):
+        keep[group.index[_spread(len(group), CURVE_POSITIONS)]] = True
+    return table[keep].reset_index(drop=True)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """So many places of a list, evenly, its last always and its first where more than one."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(float(place)) for place in np.linspace(0, count - 1, most)})

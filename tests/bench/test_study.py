@@ -1,0 +1,51 @@
+"""Steps of cells side by side are counted on a CPU too; the rest needs a GPU."""
+
+import re
+
+import pytest
+import torch
+
+from lt2theory.bench import study
+from lt2theory.bench.study import WORKLOADS, Workload, bench_study
+from lt2theory.models import LoopedModel
+from lt2theory.training import TaskConfig
+
+TINY = Workload(TaskConfig(name="parity"), 16, 8, {"width": 16, "num_heads": 2, "num_layers": 1})
+
+
+def test_steps_of_all_cells_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(study.WORKLOADS, "tiny", TINY)
+    table = bench_study(("tiny",), at_once=(1, 2), seconds=0.5, device="cpu")
+    assert list(table["at_once"]) == [1, 2]
+    assert (table["steps_per_minute"] > 0).all()
+    assert list(table["ms"] * table["steps_per_minute"]) == pytest.approx([6e4, 6e4])
+    assert (table["ready_s"] > 0).all()
+
+
+def test_workloads_are_runs_that_do_not_end() -> None:
+    for name, workload in WORKLOADS.items():
+        config = workload.config(3)
+        swaps = re.search(r"\d+", name)
+        assert config.stages == (int(swaps[0]) if swaps else 32,)
+        assert config.cuda_graph
+        assert config.seed == 3
+        with torch.device("meta"):
+            LoopedModel(config.model)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_machine_without_a_gpu_is_refused() -> None:
+    with pytest.raises(ValueError, match="torch sees no CUDA device"):
+        bench_study()
+
+
+def test_an_unknown_workload_is_refused() -> None:
+    with pytest.raises(ValueError, match="workloads: got 'word', allowed are words, "):
+        bench_study(("word",))
+
+
+@pytest.mark.gpu
+def test_cells_are_faster_than_fla_layers() -> None:
+    table = bench_study(("words",), at_once=(2,), seconds=1.0)
+    assert list(table["way"]) == ["FLA GatedDeltaNet, eager", "engine"]
+    assert (table["peak_gib"] > 0).all()

@@ -1,0 +1,106 @@
+"""`lt2 curriculum study` and `merge`: listed, carried out in parts, merged, refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from lt2theory.cli import main
+from lt2theory.experiments import cells as cells_of
+from lt2theory.experiments.cells import Cell, Cells, in_order, smoke
+from lt2theory.experiments.study_table import read_study_table
+from lt2theory.runs import run_status
+from lt2theory.training import CurriculumConfig
+
+STUDY = ["curriculum", "study", "smoke", "--device", "cpu"]
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Cells:
+    """The smoke study with cells that take minutes."""
+    changes = {"step_budget": 100_000, "min_steps": 100_000}
+    cells = tuple(
+        Cell(
+            name=cell.name,
+            block=cell.block,
+            config=CurriculumConfig.model_validate(cell.config.model_dump() | changes),
+        )
+        for cell in smoke()
+    )
+    monkeypatch.setattr(cells_of, "studies", lambda: {"smoke": lambda: cells})
+    return cells
+
+
+def test_a_dry_run_lists_costs_and_starts_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, file = tmp_path / "study", tmp_path / "plan.json"
+    arguments = ["--dry-run", "--out", str(folder), "--json", str(file)]
+    assert main([*STUDY, "--cell", "parity-beta2-*", *arguments]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["parity-beta2-s0", "parity-beta2-s1", "left:"]
+    assert "80 steps (cap 120)  4.1e+09 FLOPs (cap 6.2e+09)  GPU minutes unknown" in lines[0]
+    assert lines[-1].startswith("left: 2 of 2 cells, 160 steps")
+    assert not folder.exists()
+    found = json.loads(file.read_text())
+    assert [cell["status"] for cell in found["cells"]] == ["absent", "absent"]
+
+
+def test_cells_in_parts_and_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other, table = tmp_path / "one", tmp_path / "other", tmp_path / "table.parquet"
+    assert main([*STUDY, "--cells", "*beta1*", "--out", str(one)]) == 0
+    assert main([*STUDY, "--out", str(other), "--at-once", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(other)
+    stamp = [path.stat().st_mtime_ns for path in sorted(other.glob("*/summary.json"))]
+    assert main([*STUDY, "--out", str(other)]) == 0
+    assert stamp == [path.stat().st_mtime_ns for path in sorted(other.glob("*/summary.json"))]
+    merge = ["curriculum", "merge", "--out", str(table), "--sources", str(one), str(other)]
+    assert main(merge) == 0
+    first = read_study_table(table)
+    assert first["config_hash"].nunique() == 3
+    assert main(merge) == 0
+    assert read_study_table(table).equals(first)
+
+
+def test_the_end_of_the_time_is_resumable(tmp_path: Path, slow: Cells) -> None:
+    arguments = [*STUDY, "--out", str(tmp_path), "--minutes", "0.02", "--json"]
+    assert main([*arguments, str(tmp_path / "a.json")]) == 130
+    first = in_order(slow)[0].run().folder
+    assert run_status(tmp_path / first) == "unfinished"
+    session = json.loads((tmp_path / "a.json").read_text())["session"]
+    assert [end["state"] for end in session.values()] == ["stopped", "waiting", "waiting"]
+    assert set(read_study_table(tmp_path)["status"]) == {"unfinished"}
+    steps = read_study_table(tmp_path)["progress"].max()
+    assert main([*arguments, str(tmp_path / "b.json")]) == 130
+    assert read_study_table(tmp_path)["progress"].max() >= steps
+
+
+def test_a_failed_cell_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / smoke()[0].run().folder
+    folder.mkdir()
+    (folder / "notes.txt").write_text("not a run")
+    assert main([*STUDY, "--out", str(tmp_path)]) == 1
+    assert "is not empty and not a run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["study", "smokes"], "study: 'smokes' is not one (choose from loops, smoke)"),
+        (["study", "smoke", "--minutes", "0"], "minutes: got 0.0, allowed are numbers > 0"),
+        (["study", "smoke", "--at-once", "0"], "at_once: got 0, allowed are whole numbers >= 1"),
+        (["study", "smoke", "--cell", "b"], "cells: 'b' names none of the 3 cells (such as "),
+        (["merge", "--out", "t.csv"], "--out: 't.csv' is not allowed (must end in .parquet)"),
+        (["merge", "--out", "t.parquet"], "--sources: no value given"),
+    ],
+)
+def test_bad_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["curriculum", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_device_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    assert main(["curriculum", "study", "smoke", "--out", str(tmp_path / "s")]) == 2
+    assert not (tmp_path / "s").exists()
