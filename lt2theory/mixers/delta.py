@@ -11,7 +11,9 @@ from lt2theory.mixers.norm import unit
 from lt2theory.mixers.options import MixerOptions
 from lt2theory.mixers.short_conv import ShortConvolution, short_convolution
 from lt2theory.mixers.stream import Slot, Stream
-from lt2theory.ops.fused.short_conv import can_fuse, delta_inputs
+from lt2theory.ops.factors import Factors
+from lt2theory.ops.fused.rows import can_fuse
+from lt2theory.ops.fused.short_conv import delta_inputs, padding
 
 
 class DeltaMixer(LinearMixer):
@@ -49,8 +51,6 @@ class DeltaMixer(LinearMixer):
         Returns:
             q `[b t h k]`, k `[b t f h k]`, v `[b t f h v]`; q and k have length one.
         """
-        if self.options.conv_width and slot is None and stream.segments is None and can_fuse(x):
-            return self._project_fused(x)
         z = at_least_float32(torch.cat([self.q_proj(x), self.k_proj(x), self.v_proj(x)], -1))
         if self.options.conv_width:
             convs = (self.q_conv1d, self.k_conv1d, self.v_conv1d)
@@ -61,18 +61,54 @@ class DeltaMixer(LinearMixer):
         q = unit(q.unflatten(-1, (self.options.num_heads, -1)))
         return q, unit(k.unflatten(-1, factors)), v.unflatten(-1, factors)
 
-    def _project_fused(
-        self, x: Float[Tensor, "b t d"]
-    ) -> tuple[Float[Tensor, "b t h k"], Float[Tensor, "b t f h k"], Float[Tensor, "b t f h v"]]:
-        """`project` of an unbroken stream without history, by one product and our kernels."""
+    def fuses(self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None) -> bool:
+        """Whether kernels of ours make the factors: of an unbroken stream without history.
+
+        Args:
+            x: Input `[b t d]`.
+            stream: Segments of these tokens.
+            slot: Convolution history, or None.
+
+        Returns:
+            Whether `fused_factors` serves.
+        """
+        return bool(
+            self.options.conv_width and slot is None and stream.segments is None and can_fuse(x)
+        )
+
+    def fused_factors(
+        self,
+        x: Float[Tensor, "b t d"],
+        decay: tuple[Float[Tensor, "h d"], Float[Tensor, " h"], Float[Tensor, " h"]] | None = None,
+    ) -> Factors:
+        """Queries, keys, values, beta and the decay by one product and our kernels.
+
+        Args:
+            x: Input `[b t d]`.
+            decay: Projection, `A_log` and `dt_bias` of one decay a head, or None without one here.
+
+        Returns:
+            The factors; the first one of a token decays.
+        """
         options = self.options
-        matrices = [layer.weight for layer in (self.q_proj, self.k_proj, self.v_proj)]
+        layers = (self.q_proj, self.k_proj, self.v_proj, self.b_proj)
+        projection, log_rate, bias = decay or (None, None, None)
+        matrices = [layer.weight for layer in layers]
+        matrices += [] if projection is None else [projection]
+        spare = padding(sum(len(matrix) for matrix in matrices))
+        matrices += [x.new_zeros(spare, options.width, dtype=matrices[0].dtype)] if spare else []
         convs = (self.q_conv1d, self.k_conv1d, self.v_conv1d)
         taps = torch.cat([conv.weight[:, 0] for conv in convs])
         z = F.linear(x, torch.cat(matrices))
-        sizes = [options.num_heads, self.num_factors, options.head_dim, options.value_dim]
-        q, k, v = delta_inputs(z, taps, sizes)
-        return q, k, v
+        widths = [options.head_dim, options.value_dim]
+        sizes = [options.num_heads, self.num_factors, *widths, self.beta_range]
+        q, k, v, beta, log_decay = delta_inputs(z, taps, log_rate, bias, sizes)
+        return Factors(q, k, v, log_decay=None if decay is None else log_decay, beta=beta)
+
+    @property
+    def beta_range(self) -> int:
+        """Upper end of beta: 1, or 2 with negative eigenvalues."""
+        return 2 if self.options.negative_eigenvalues else 1
 
     def erase_strength(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t f h"]:
         """Beta, in (0, 1), or in (0, 2) with negative eigenvalues.
@@ -85,7 +121,7 @@ class DeltaMixer(LinearMixer):
         """
         raw: Tensor = at_least_float32(self.b_proj(x)).unflatten(-1, (self.num_factors, -1))
         beta = torch.sigmoid(raw)
-        return 2.0 * beta if self.options.negative_eigenvalues else beta
+        return beta if self.beta_range == 1 else self.beta_range * beta
 
     @override
     def initialise(self, generator: torch.Generator, std: float) -> None:

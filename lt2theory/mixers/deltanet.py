@@ -22,6 +22,8 @@ class DeltaNet(DeltaMixer):
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
+        if self.fuses(x, stream, slot):
+            return self.fused_factors(x)
         q, k, v = self.project(x, stream, slot)
         return Factors(q, k, v, beta=self.erase_strength(x))
 
@@ -29,5 +31,5 @@ class DeltaNet(DeltaMixer):
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        y: Tensor = self.o_proj(self.o_norm(o).flatten(-2).to(x.dtype))
+        y: Tensor = self.o_proj(self.o_norm(o, x.dtype).flatten(-2))
         return y

@@ -7,8 +7,6 @@ from typing_extensions import override
 from lt2theory.mixers.decay import on_first_factor
 from lt2theory.mixers.gdn import GatedDeltaNet
 from lt2theory.mixers.options import MixerOptions
-from lt2theory.mixers.stream import Slot, Stream
-from lt2theory.ops.factors import Factors
 
 
 class GatedDeltaProduct(GatedDeltaNet):
@@ -28,11 +26,8 @@ class GatedDeltaProduct(GatedDeltaNet):
         super().__init__(options, options.num_factors)
 
     @override
-    def prepare(
-        self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
-    ) -> Factors:
-        q, k, v = self.project(x, stream, slot)
-        log_decay = self.log_decay(x)
-        if log_decay is not None:
-            log_decay = on_first_factor(log_decay, self.num_factors)
-        return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
+    def log_decay(
+        self, x: Float[Tensor, "b t d"]
+    ) -> Float[Tensor, "b t f h"] | Float[Tensor, "b t f h k"] | None:
+        log_decay = super().log_decay(x)
+        return None if log_decay is None else on_first_factor(log_decay, self.num_factors)

@@ -1,12 +1,12 @@
 """Gated DeltaNet: the delta rule with one decay a head (Yang et al., arXiv 2412.06464)."""
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 from typing_extensions import override
 
-from lt2theory.mixers.base import at_least_float32
 from lt2theory.mixers.decay import mamba_decay, num_decays
 from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.initialise import decay_rate_, time_step_bias_
@@ -40,19 +40,24 @@ class GatedDeltaNet(DeltaMixer):
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
+        if self.fuses(x, stream, slot):
+            decays = num_decays(self.options, self.own_decay)
+            if decays == 1:
+                return self.fused_factors(x, (self.a_proj.weight, self.A_log, self.dt_bias))
+            return replace(self.fused_factors(x), log_decay=self.log_decay(x))
         q, k, v = self.project(x, stream, slot)
         return Factors(q, k, v, log_decay=self.log_decay(x), beta=self.erase_strength(x))
 
     def log_decay(
         self, x: Float[Tensor, "b t d"]
-    ) -> Float[Tensor, "b t 1 h"] | Float[Tensor, "b t 1 h k"] | None:
+    ) -> Float[Tensor, "b t f h"] | Float[Tensor, "b t f h k"] | None:
         """Natural log of alpha.
 
         Args:
             x: Input `[b t d]`.
 
         Returns:
-            One a head `[b t 1 h]`, or as `decay_grain` says; None for no decay.
+            One a head and factor `[b t f h]`, or as `decay_grain` says; None for no decay.
         """
         if not num_decays(self.options, self.own_decay):
             return None
@@ -62,8 +67,7 @@ class GatedDeltaNet(DeltaMixer):
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        gate = F.silu(at_least_float32(self.g_proj(x))).unflatten(-1, (self.options.num_heads, -1))
-        y: Tensor = self.o_proj((self.o_norm(o) * gate).flatten(-2).to(x.dtype))
+        y: Tensor = self.o_proj(self.o_norm.gated(o, self.g_proj(x), x.dtype, "silu"))
         return y
 
     @override

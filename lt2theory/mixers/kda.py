@@ -1,11 +1,12 @@
 """Kimi Delta Attention: the delta rule with one decay a channel (Kimi Linear, arXiv 2510.26692)."""
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from typing_extensions import override
 
-from lt2theory.mixers.base import at_least_float32
 from lt2theory.mixers.decay import mamba_decay, num_decays
 from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.initialise import decay_rate_, time_step_bias_
@@ -45,19 +46,19 @@ class KimiDeltaAttention(DeltaMixer):
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
-        q, k, v = self.project(x, stream, slot)
         log_decay = None
         if num_decays(self.options, self.own_decay):
             log_decay = mamba_decay(self.f_proj(x), self.A_log, self.dt_bias, self.options.head_dim)
+        if self.fuses(x, stream, slot):
+            return replace(self.fused_factors(x), log_decay=log_decay)
+        q, k, v = self.project(x, stream, slot)
         return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
 
     @override
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        gate = torch.sigmoid(at_least_float32(self.g_proj(x)))
-        gate = gate.unflatten(-1, (self.options.num_heads, -1))
-        y: Tensor = self.o_proj((self.o_norm(o) * gate).flatten(-2).to(x.dtype))
+        y: Tensor = self.o_proj(self.o_norm.gated(o, self.g_proj(x), x.dtype, "sigmoid"))
         return y
 
     @override

@@ -6,27 +6,66 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lt2theory.mixers.base import at_least_float32
+from lt2theory.ops.fused.gated_norm import Activation, gated_rms_norm
+from lt2theory.ops.fused.norm import add_rms_norm, rms_norm
 
 
 class RMSNorm(nn.Module):
-    """`x / rms(x) * weight` over the last axis; the result has the dtype of `x`."""
+    """`x / rms(x) * weight` over the last axis; computed in at least float32."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.eps = eps
 
-    def forward(self, x: Float[Tensor, "*rest d"]) -> Float[Tensor, "*rest d"]:
+    def forward(
+        self, x: Float[Tensor, "*rest d"], dtype: torch.dtype | None = None
+    ) -> Float[Tensor, "*rest d"]:
         """Normalise.
 
         Args:
             x: Any float tensor whose last axis is the width.
+            dtype: Of the result; None is that of x.
 
         Returns:
-            The same shape and dtype.
+            The same shape.
         """
-        wide = at_least_float32(x)
-        return F.rms_norm(wide, self.weight.shape, self.weight.to(wide.dtype), self.eps).to(x.dtype)
+        return rms_norm(x, self.weight, self.eps, dtype)
+
+    def of_sum(
+        self, h: Float[Tensor, "*rest d"], change: Float[Tensor, "*rest d"], dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "*rest d"], Float[Tensor, "*rest d"]]:
+        """Add, and normalise the sum.
+
+        Args:
+            h: Residual stream.
+            change: What is added to it.
+            dtype: Of the normalised sum.
+
+        Returns:
+            The sum, and the normalised sum.
+        """
+        return add_rms_norm(h, change, self.weight, self.eps, dtype)
+
+    def gated(
+        self,
+        o: Float[Tensor, "*rest h v"],
+        gate: Float[Tensor, "*rest n"],
+        dtype: torch.dtype,
+        activation: Activation,
+    ) -> Float[Tensor, "*rest n"]:
+        """Normalise every head and open its gate.
+
+        Args:
+            o: What the heads read out.
+            gate: The gates of all heads side by side, before their activation.
+            dtype: Of the result.
+            activation: What the gates pass through.
+
+        Returns:
+            The heads side by side.
+        """
+        return gated_rms_norm(o, gate, self.weight, self.eps, dtype, activation)
 
 
 class MultiHeadLayerNorm(nn.Module):

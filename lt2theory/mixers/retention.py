@@ -67,8 +67,7 @@ class RetentionMixer(LinearMixer):
     def output(
         self, o: Float[Tensor, "b t h v"], x: Float[Tensor, "b t d"]
     ) -> Float[Tensor, "b t d"]:
-        gate = F.silu(at_least_float32(self.g_proj(x))).unflatten(-1, (self.options.num_heads, -1))
-        y: Tensor = self.o_proj((self.g_norm_swish_gate(o) * gate).flatten(-2).to(x.dtype))
+        y: Tensor = self.o_proj(self.g_norm_swish_gate.gated(o, self.g_proj(x), x.dtype, "silu"))
         return y
 
     @override

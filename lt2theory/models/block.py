@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -10,6 +11,8 @@ from lt2theory.mixers import MIXERS, AttentionMixer, LinearMixer
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.pattern import LayerSpec
+from lt2theory.ops.fused.rows import can_fuse_rows, product_dtype
+from lt2theory.ops.fused.swiglu import fused_swiglu
 
 AnyMixer = LinearMixer | AttentionMixer
 Mix = Callable[[AnyMixer, Tensor], Tensor]
@@ -33,7 +36,11 @@ class SwiGLU(nn.Module):
         Returns:
             The change to it.
         """
-        y: Tensor = self.w2(F.silu(self.w1(x)) * self.w3(x))
+        if can_fuse_rows(x):
+            z = F.linear(x, torch.cat([self.w1.weight, self.w3.weight]))
+            y: Tensor = self.w2(fused_swiglu(z))
+            return y
+        y = self.w2(F.silu(self.w1(x)) * self.w3(x))
         return y
 
 
@@ -66,7 +73,7 @@ class Block(nn.Module):
         Returns:
             The residual stream after the block.
         """
-        return self.finish(h, mix(self.mixer, self.mixer_norm(h)))
+        return self.finish(h, mix(self.mixer, self.mixer_norm(h, product_dtype(h))))
 
     def finish(
         self, h: Float[Tensor, "b t d"], change: Float[Tensor, "b t d"]
@@ -80,9 +87,11 @@ class Block(nn.Module):
         Returns:
             The residual stream after the block.
         """
-        h = h + (change if self.mixer_post_norm is None else self.mixer_post_norm(change))
+        if self.mixer_post_norm is not None:
+            change = self.mixer_post_norm(change)
         if self.ffn is None or self.ffn_norm is None:
-            return h
-        change = self.ffn(self.ffn_norm(h))
+            return h + change
+        h, x = self.ffn_norm.of_sum(h, change, product_dtype(h))
+        change = self.ffn(x)
         after: Tensor = change if self.ffn_post_norm is None else self.ffn_post_norm(change)
         return h + after

@@ -11,6 +11,7 @@ from lt2theory.models.checkpointing import recomputed
 from lt2theory.models.compiled_block import run_compiled
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.loop_state import LoopState
+from lt2theory.ops.fused.loop_residual import loop_residual
 
 
 class LoopedBlocks(nn.Module):
@@ -67,7 +68,7 @@ class LoopedBlocks(nn.Module):
             if residuals is not None:
                 residuals[layer, loop] = h
         if self.config.loop_gate:
-            h = h + self.loop_gate[loop] * start
+            h = loop_residual(h, start, self.loop_gate[loop])
         if self.config.norm_between_loops:
             h = self.norm(h)
         return h

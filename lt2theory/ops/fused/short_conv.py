@@ -1,116 +1,165 @@
 """What a delta-rule mixer does between its projections and its op, as one operator of torch.
 
-Short causal convolution, silu, and unit length of queries and keys: in plain torch some twenty
-passes over memory forward and backward, here four. Computed and returned in float32; sums have a
-fixed order. Axes: b batch, t time, f factors a token, h heads, k and v widths, c channels, w taps.
+Short causal convolution, silu, unit length of queries and keys, and the gates: in plain torch some
+thirty passes over memory forward and backward, here five. Computed and returned in float32; sums
+have a fixed order. Axes: b batch, t time, f factors a token, h heads, k and v widths, c channels of
+the convolution, w taps, p columns of the projections.
 """
 
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
+
+from lt2theory.ops.fused.rows import STEPS, programs
 
 _STRETCH = 64
 _CHANNELS = 64
+_ALIGNED = 8
+_TILE = 1024  # numbers of a tile of the gates
 
 
-def can_fuse(x: Float[Tensor, "*rest"]) -> bool:
-    """Whether the kernels serve an input where it stands.
+def padding(columns: int) -> int:
+    """Columns to put behind those of the projections, for rows that start on 16 bytes.
 
     Args:
-        x: What goes into the projections.
+        columns: Columns of the projections.
 
     Returns:
-        Whether it is on a CUDA device, not float64, and under no transform of torch.func.
+        0 to 7.
     """
-    if not x.is_cuda or x.dtype == torch.float64:
-        return False
-    # While torch compiles it cannot ask for transforms, and it refuses them itself.
-    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is None
+    return -columns % _ALIGNED
 
 
 # The annotations below are read by torch as the schemas of the operators.
 
 
 @torch.library.custom_op("lt2theory::delta_inputs", mutates_args=())
-def delta_inputs(z: Tensor, taps: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Unit queries and keys, and values, from their projections side by side.
+def delta_inputs(
+    z: Tensor,
+    taps: Tensor,
+    log_rate: Tensor | None,
+    bias: Tensor | None,
+    sizes: list[int],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Unit queries and keys, values, beta and log decay, from their projections side by side.
 
-    `silu(sum_j taps[:, j] z[t - w + 1 + j])`; what lies before the first token is zero. Queries and
-    keys are divided by `sqrt(|x|^2 + 1e-6)`.
+    `x = silu(sum_j taps[:, j] z[t - w + 1 + j])`; what lies before the first token is zero. Queries
+    and keys are divided by `sqrt(|x|^2 + 1e-6)`. `beta = range * sigmoid(z)` and
+    `log alpha = -exp(log_rate) softplus(z + bias)`.
 
     Args:
-        z: Projections `[b t c]` of q, the keys of all factors in turn, and their values.
+        z: Projections `[b t p]` of q, the keys of all factors in turn, their values and betas, one
+            decay a head where there is `log_rate`, and any padding.
         taps: `[c w]`, the last one for the token itself.
-        sizes: Heads h, factors a token f, key width k and value width v; c is h (k + f k + f v).
+        log_rate: `[h]`, or None for no decay.
+        bias: `[h]`, or None for no decay.
+        sizes: Heads h, factors a token f, key width k, value width v, and the upper end of beta; c
+            is h (k + f k + f v).
 
     Returns:
-        `[b t h k]`, `[b t f h k]`, `[b t f h v]` in float32.
+        q `[b t h k]`, k `[b t f h k]`, v `[b t f h v]`, beta `[b t f h]` and the log decay
+        `[b t f h]`, zero after a token's first factor (empty without one), in float32.
     """
+    from lt2theory.ops.fused.triton_gates import gates_kernel
     from lt2theory.ops.fused.triton_short_conv import forward_kernel
 
     z, taps = z.contiguous(), taps.contiguous()
-    outputs = _outputs(z, sizes)
-    for out, (offset, groups, width, unit) in zip(outputs, _regions(sizes), strict=True):
-        forward_kernel[_grid(z, groups)](
-            z, taps, out, z.shape[1], z.shape[2], offset, groups,
-            D=width, BD=_tile(width), BT=_STRETCH, W=taps.shape[1], UNIT=unit,
-        )  # fmt: skip
-    return outputs
+    q, k, v, beta, decay = _outputs(z, log_rate, sizes)
+    forward_kernel[_grid(z, sizes)](z, taps, q, k, v, z.shape[1], **_layout(z, taps, sizes))
+    rows, columns, tile = _tile_of_gates(z, sizes)
+    gates_kernel[(programs(rows, tile),)](
+        z, _given(log_rate, z), _given(bias, z), beta, decay, rows, float(sizes[4]),
+        BETAS=sizes[0] * sizes[1], DECAYS=0 if log_rate is None else sizes[0],
+        FIRST=taps.shape[0], STRIDE=z.shape[2], BC=columns, BR=tile,
+    )  # fmt: skip
+    return q, k, v, beta, decay
 
 
 @torch.library.custom_op("lt2theory::delta_inputs_backward", mutates_args=())
 def delta_inputs_backward(
-    grads: list[Tensor], z: Tensor, taps: Tensor, sizes: list[int]
-) -> tuple[Tensor, Tensor]:
+    grads: list[Tensor],
+    z: Tensor,
+    taps: Tensor,
+    log_rate: Tensor | None,
+    bias: Tensor | None,
+    sizes: list[int],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of `delta_inputs`.
 
     Args:
-        grads: Gradients of its three results.
+        grads: Gradients of its five results.
         z: As in `delta_inputs`.
         taps: As in `delta_inputs`.
+        log_rate: As in `delta_inputs`.
+        bias: As in `delta_inputs`.
         sizes: As in `delta_inputs`.
 
     Returns:
-        Gradients of z and of the taps, in their dtypes.
+        Gradients of z, the taps, `log_rate` and `bias` in their dtypes, empty where there is none.
     """
+    from lt2theory.ops.fused.triton_gates import gates_backward_kernel
     from lt2theory.ops.fused.triton_short_conv import before_silu_kernel, inputs_kernel
 
     z, taps = z.contiguous(), taps.contiguous()
-    batch, length, channels = z.shape
-    width = taps.shape[1]
-    before = torch.empty_like(z, dtype=torch.float32)
-    stretches = batch * -(-length // _STRETCH)
-    parts = z.new_empty(stretches, width, channels, dtype=torch.float32)
-    for grad, (offset, groups, size, unit) in zip(grads, _regions(sizes), strict=True):
-        before_silu_kernel[_grid(z, groups)](
-            z, taps, grad.contiguous(), before, parts, length, channels, offset, groups,
-            D=size, BD=_tile(size), BT=_STRETCH, W=width, UNIT=unit,
-        )  # fmt: skip
-    d_z = torch.empty_like(z)
-    inputs_kernel[stretches, -(-channels // _CHANNELS)](
-        before, taps, d_z, length, channels, BC=_CHANNELS, BT=_STRETCH, W=width
+    d_q, d_k, d_v, d_beta, d_decay = (grad.contiguous() for grad in grads)
+    length, (channels, width) = z.shape[1], taps.shape
+    grid = _grid(z, sizes)
+    before = z.new_empty(*z.shape[:2], channels, dtype=torch.float32)
+    parts = z.new_empty(grid[0], width, channels, dtype=torch.float32)
+    before_silu_kernel[grid](
+        z, taps, d_q, d_k, d_v, before, parts, length, **_layout(z, taps, sizes)
     )
-    return d_z, parts.sum(0).t().contiguous().to(taps.dtype)
+    d_z = torch.empty_like(z)
+    inputs_kernel[grid[0], -(-channels // _CHANNELS)](
+        before, taps, d_z, length, CHANNELS=channels, STRIDE=z.shape[2],
+        BC=_CHANNELS, BT=_STRETCH, W=width,
+    )  # fmt: skip
+    rows, columns, tile = _tile_of_gates(z, sizes)
+    decays = 0 if log_rate is None else sizes[0]
+    gates = z.new_empty(programs(rows, tile, STEPS), 2, decays, dtype=torch.float32)
+    gates_backward_kernel[(len(gates),)](
+        d_beta, d_decay, z, _given(log_rate, z), _given(bias, z), d_z, gates, rows, float(sizes[4]),
+        BETAS=sizes[0] * sizes[1], DECAYS=decays, FIRST=channels, STRIDE=z.shape[2],
+        BC=columns, BR=tile, STEPS=STEPS,
+    )  # fmt: skip
+    d_taps = parts.sum(0).t().contiguous().to(taps.dtype)
+    d_rate, d_bias = (
+        z.new_empty(0) if x is None else d.to(x.dtype, copy=True)
+        for x, d in zip((log_rate, bias), gates.sum(0), strict=True)
+    )
+    return d_z, d_taps, d_rate, d_bias
 
 
 @delta_inputs.register_fake
-def _shapes(z: Tensor, taps: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    return _outputs(z, sizes)
+def _shapes(
+    z: Tensor,
+    taps: Tensor,
+    log_rate: Tensor | None,
+    bias: Tensor | None,
+    sizes: list[int],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return _outputs(z, log_rate, sizes)
 
 
 @delta_inputs_backward.register_fake
 def _backward_shapes(
-    grads: list[Tensor], z: Tensor, taps: Tensor, sizes: list[int]
-) -> tuple[Tensor, Tensor]:
-    shape = torch.contiguous_format
-    return torch.empty_like(z, memory_format=shape), torch.empty_like(taps, memory_format=shape)
+    grads: list[Tensor],
+    z: Tensor,
+    taps: Tensor,
+    log_rate: Tensor | None,
+    bias: Tensor | None,
+    sizes: list[int],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    d_rate, d_bias = (
+        z.new_empty(0) if x is None else torch.empty_like(x) for x in (log_rate, bias)
+    )
+    return z.new_empty(z.shape), taps.new_empty(taps.shape), d_rate, d_bias
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    z, taps, ctx.sizes = inputs
-    ctx.save_for_backward(z, taps)
+    *tensors, ctx.sizes = inputs
+    ctx.save_for_backward(*tensors)
 
 
 def _differentiate(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -119,42 +168,51 @@ def _differentiate(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
             "short convolution: its kernels have first derivatives only; ask for backend 'chunked' "
             "where create_graph is needed"
         )
-    z, taps = ctx.saved_tensors
-    d_z, d_taps = delta_inputs_backward(list(grads), z, taps, ctx.sizes)
-    return d_z, d_taps, None
+    saved = ctx.saved_tensors
+    found = delta_inputs_backward(list(grads), *saved, ctx.sizes)
+    given = (None if x is None else d for x, d in zip(saved, found, strict=True))
+    return (*given, None)
 
 
 delta_inputs.register_autograd(_differentiate, setup_context=_save)
 
 
-def _regions(sizes: list[int]) -> list[tuple[int, int, int, bool]]:
-    """Offset, heads, width, and whether they get unit length: of queries, keys and values."""
-    heads, factors, key_width, value_width = sizes
-    keys, all_keys = heads * key_width, factors * heads * key_width
-    return [
-        (0, heads, key_width, True),
-        (keys, factors * heads, key_width, True),
-        (keys + all_keys, factors * heads, value_width, False),
-    ]
-
-
-def _outputs(z: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+def _outputs(
+    z: Tensor, log_rate: Tensor | None, sizes: list[int]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Results, not yet written."""
-    heads, factors, key_width, value_width = sizes
+    heads, factors, key_width, value_width, _ = sizes
     batch, length, _ = z.shape
-    wide = torch.float32
-    return (
-        z.new_empty(batch, length, heads, key_width, dtype=wide),
-        z.new_empty(batch, length, factors, heads, key_width, dtype=wide),
-        z.new_empty(batch, length, factors, heads, value_width, dtype=wide),
+    shapes = (
+        (batch, length, heads, key_width),
+        (batch, length, factors, heads, key_width),
+        (batch, length, factors, heads, value_width),
+        (batch, length, factors, heads),
+        (0,) if log_rate is None else (batch, length, factors, heads),
     )
+    q, k, v, beta, decay = (z.new_empty(shape, dtype=torch.float32) for shape in shapes)
+    return q, k, v, beta, decay
 
 
-def _grid(z: Tensor, groups: int) -> tuple[int, int]:
-    """Programs: one a stretch of a sequence, and a head."""
-    return z.shape[0] * -(-z.shape[1] // _STRETCH), groups
+def _layout(z: Tensor, taps: Tensor, sizes: list[int]) -> dict[str, int]:
+    """What the kernels of the convolution are compiled for."""
+    heads, factors, key_width, value_width, _ = sizes
+    widest = max(16, 1 << (max(key_width, value_width) - 1).bit_length())
+    own = {"H": heads, "F": factors, "DK": key_width, "DV": value_width, "STRIDE": z.shape[2]}
+    return {**own, "BD": widest, "BT": _STRETCH, "W": taps.shape[1]}
 
 
-def _tile(width: int) -> int:
-    """Width of a tile that holds a head."""
-    return max(16, 1 << (width - 1).bit_length())
+def _grid(z: Tensor, sizes: list[int]) -> tuple[int, int]:
+    """Programs: one a stretch of a sequence, and a head of queries, keys or values."""
+    return z.shape[0] * -(-z.shape[1] // _STRETCH), sizes[0] * (1 + 2 * sizes[1])
+
+
+def _tile_of_gates(z: Tensor, sizes: list[int]) -> tuple[int, int, int]:
+    """Rows; columns and rows of a tile that holds beta, the decays of all factors and padding."""
+    columns = 1 << (2 * sizes[0] * sizes[1] + _ALIGNED - 1).bit_length()
+    return z.shape[0] * z.shape[1], columns, max(1, _TILE // columns)
+
+
+def _given(x: Tensor | None, instead: Tensor) -> Tensor:
+    """A buffer, or another one that the kernel will not touch."""
+    return instead if x is None else x.contiguous()

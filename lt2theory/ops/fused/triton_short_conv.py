@@ -6,82 +6,106 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
+from lt2theory.ops.fused.triton_rows import load_wide, store_as
+
 
 @triton.jit
 @no_type_check
-def _before(Z, TAPS, b, t, length, channels, here, real, W: tl.constexpr):
+def _region(H: tl.constexpr, F: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr):
+    """This program's head among those of queries, keys and values; first channel and width."""
+    head = tl.program_id(1)
+    value = head - H * (1 + F)
+    first = tl.minimum(head, H * (1 + F)) * DK + tl.maximum(value, 0) * DV
+    return head, value, first, tl.where(value < 0, DK, DV)
+
+
+@triton.jit
+@no_type_check
+def _before(Z, TAPS, b, t, length, STRIDE: tl.constexpr, here, real, W: tl.constexpr):
     """The convolution of some tokens and channels, before its silu."""
     pre = tl.zeros([t.shape[0], here.shape[0]], tl.float32)
     for j in tl.static_range(W):
         at = t - (W - 1 - j)
         mask = ((at >= 0) & (at < length))[:, None] & real[None, :]
-        z = tl.load(Z + (b * length + at)[:, None] * channels + here[None, :], mask=mask, other=0.0)
-        tap = tl.load(TAPS + here * W + j, mask=real, other=0.0).to(tl.float32)
-        pre += z.to(tl.float32) * tap[None, :]
+        z = load_wide(Z, (b * length + at)[:, None] * STRIDE + here[None, :], mask)
+        pre += z * load_wide(TAPS, here * W + j, real)[None, :]
     return pre
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 @no_type_check
 def forward_kernel(
-    Z, TAPS, OUT, length, channels, offset, heads,
-    D: tl.constexpr, BD: tl.constexpr, BT: tl.constexpr, W: tl.constexpr, UNIT: tl.constexpr,
+    Z, TAPS, Q, K, V, length,
+    H: tl.constexpr, F: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, STRIDE: tl.constexpr,
+    BD: tl.constexpr, BT: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """One program a stretch of tokens of one sequence, and a head."""
     stretches = tl.cdiv(length, BT)
     b = (tl.program_id(0) // stretches).to(tl.int64)
     t = (tl.program_id(0) % stretches) * BT + tl.arange(0, BT)
-    h = tl.program_id(1)
+    head, value, first, size = _region(H, F, DK, DV)
     c = tl.arange(0, BD)
-    real = c < D
-    pre = _before(Z, TAPS, b, t, length, channels, offset + h * D + c, real, W)
+    real = c < size
+    inside = (t < length)[:, None] & real[None, :]
+    pre = _before(Z, TAPS, b, t, length, STRIDE, first + c, real, W)
     y = pre * tl.sigmoid(pre)
-    if UNIT:
+    token = (b * length + t)[:, None]
+    if value < 0:
         y *= tl.rsqrt(tl.sum(y * y, 1) + 1e-6)[:, None]
-    at = ((b * length + t) * heads + h)[:, None] * D + c[None, :]
-    tl.store(OUT + at, y.to(OUT.dtype.element_ty), mask=(t < length)[:, None] & real[None, :])
+        if head < H:
+            store_as(Q, (token * H + head) * DK + c[None, :], y, inside)
+        else:
+            store_as(K, (token * (F * H) + head - H) * DK + c[None, :], y, inside)
+    else:
+        store_as(V, (token * (F * H) + value) * DV + c[None, :], y, inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 @no_type_check
 def before_silu_kernel(
-    Z, TAPS, GRAD, BEFORE, PARTS, length, channels, offset, heads,
-    D: tl.constexpr, BD: tl.constexpr, BT: tl.constexpr, W: tl.constexpr, UNIT: tl.constexpr,
+    Z, TAPS, D_Q, D_K, D_V, BEFORE, PARTS, length,
+    H: tl.constexpr, F: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, STRIDE: tl.constexpr,
+    BD: tl.constexpr, BT: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """Gradient before the silu, and this stretch's part of the gradient of the taps."""
+    CHANNELS: tl.constexpr = H * (1 + F) * DK + H * F * DV
     stretches = tl.cdiv(length, BT)
     b = (tl.program_id(0) // stretches).to(tl.int64)
     t = (tl.program_id(0) % stretches) * BT + tl.arange(0, BT)
-    h = tl.program_id(1)
+    head, value, first, size = _region(H, F, DK, DV)
     c = tl.arange(0, BD)
-    real = c < D
-    here = offset + h * D + c
+    real = c < size
+    here = first + c
     inside = (t < length)[:, None] & real[None, :]
-    pre = _before(Z, TAPS, b, t, length, channels, here, real, W)
-    at = ((b * length + t) * heads + h)[:, None] * D + c[None, :]
-    g = tl.load(GRAD + at, mask=inside, other=0.0).to(tl.float32)
+    pre = _before(Z, TAPS, b, t, length, STRIDE, here, real, W)
+    token = (b * length + t)[:, None]
     gate = tl.sigmoid(pre)
-    if UNIT:
+    g = tl.zeros([BT, BD], tl.float32)
+    if value < 0:
+        if head < H:
+            g = load_wide(D_Q, (token * H + head) * DK + c[None, :], inside)
+        else:
+            g = load_wide(D_K, (token * (F * H) + head - H) * DK + c[None, :], inside)
         y = pre * gate
         r = tl.rsqrt(tl.sum(y * y, 1) + 1e-6)[:, None]
         g = r * (g - y * r * r * tl.sum(g * y, 1)[:, None])
+    else:
+        g = load_wide(D_V, (token * (F * H) + value) * DV + c[None, :], inside)
     g *= gate * (1.0 + pre * (1.0 - gate))
-    tl.store(BEFORE + (b * length + t)[:, None] * channels + here[None, :], g, mask=inside)
+    tl.store(BEFORE + token * CHANNELS + here[None, :], g, mask=inside)
     for j in tl.static_range(W):
         past = t - (W - 1 - j)
         mask = ((past >= 0) & (past < length))[:, None] & real[None, :]
-        z = tl.load(
-            Z + (b * length + past)[:, None] * channels + here[None, :], mask=mask, other=0.0
-        )
-        part = tl.sum(g * z.to(tl.float32), 0)
+        z = load_wide(Z, (b * length + past)[:, None] * STRIDE + here[None, :], mask)
         row = tl.program_id(0).to(tl.int64) * W + j
-        tl.store(PARTS + row * channels + here, part, mask=real)
+        tl.store(PARTS + row * CHANNELS + here, tl.sum(g * z, 0), mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 @no_type_check
 def inputs_kernel(
-    BEFORE, TAPS, GRAD, length, channels,
+    BEFORE, TAPS, GRAD, length,
+    CHANNELS: tl.constexpr, STRIDE: tl.constexpr,
     BC: tl.constexpr, BT: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """Gradient of the inputs: the convolution turned round in time."""
@@ -89,14 +113,12 @@ def inputs_kernel(
     b = (tl.program_id(0) // stretches).to(tl.int64)
     t = (tl.program_id(0) % stretches) * BT + tl.arange(0, BT)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
-    real = c < channels
+    real = c < CHANNELS
     total = tl.zeros([BT, BC], tl.float32)
     for j in tl.static_range(W):
         later = t + (W - 1 - j)
         mask = (later < length)[:, None] & real[None, :]
-        at = (b * length + later)[:, None] * channels + c[None, :]
-        tap = tl.load(TAPS + c * W + j, mask=real, other=0.0).to(tl.float32)
-        total += tl.load(BEFORE + at, mask=mask, other=0.0) * tap[None, :]
-    at = (b * length + t)[:, None] * channels + c[None, :]
-    mask = (t < length)[:, None] & real[None, :]
-    tl.store(GRAD + at, total.to(GRAD.dtype.element_ty), mask=mask)
+        before = load_wide(BEFORE, (b * length + later)[:, None] * CHANNELS + c[None, :], mask)
+        total += before * load_wide(TAPS, c * W + j, real)[None, :]
+    at = (b * length + t)[:, None] * STRIDE + c[None, :]
+    store_as(GRAD, at, total, (t < length)[:, None] & real[None, :])
