@@ -16,14 +16,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests conformance conformance-check performance performance-check ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests conformance conformance-check performance performance-check study study-check ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
 test: lint types imports tests ledger-fast
 
-check: test slow-tests interpreter-tests conformance-check performance-check ledger wheel docs
+check: test slow-tests interpreter-tests conformance-check performance-check study-check ledger wheel docs
 
 install: $(STAMP)
 
@@ -80,6 +80,13 @@ performance: $(STAMP)
 
 performance-check: $(STAMP)
 	$(BIN)/python -m lt2theory.report.performance --check
+
+# The same for docs/study.md and its figures, from results/study.parquet.
+study: $(STAMP)
+	$(BIN)/python -m lt2theory.experiments.study_page
+
+study-check: $(STAMP)
+	$(BIN)/python -m lt2theory.experiments.study_page --check
 
 # The claims of proofs_checks/, each with its evidence; docs/theory.md says what they are.
 ledger-fast: $(STAMP)

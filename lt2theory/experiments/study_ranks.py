@@ -2,8 +2,8 @@
 
     python -m lt2theory.experiments.study_ranks runs/study-loops
 
-measures every finished model that was not measured before, on the CPU, and leaves `ranks.json` in
-its run's folder, from which the study's table takes rows of the split `rank`.
+measures every finished model that was not measured before, on the CPU, leaves `ranks.json` in its
+run's folder, and writes the study's table anew, with rows of the split `rank`.
 """
 
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lt2theory.experiments.measures import transition_ranks
-from lt2theory.runs import RunFolder, Study, read_json, write_json
+from lt2theory.runs import RunFolder, Study, read_json, write_json, write_table
 
 RANKS = "rank"
 """The split of the rows."""
@@ -84,7 +84,7 @@ def rank_rows(run: RunFolder) -> Iterator[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure a study's models.
+    """Measure the models of the study `loops` and write its table.
 
     Args:
         arguments: The study's folder; the process's by default.
@@ -92,12 +92,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 2 without a folder.
     """
+    from lt2theory.experiments.study_cells import loops
+    from lt2theory.experiments.study_table import TABLE, study_table
+
     given = sys.argv[1:] if arguments is None else list(arguments)
     if len(given) != 1:
         sys.stderr.write("usage: python -m lt2theory.experiments.study_ranks STUDY\n")
         return 2
-    count = measure(Study(Path(given[0])).run_folders())
-    sys.stdout.write(f"{given[0]}: {count} models measured\n")
+    root = Path(given[0])
+    runs = Study(root).run_folders()
+    count = measure(runs)
+    devices = {run.config["device"] for run in runs}
+    cells = tuple(cell.on(device) for device in sorted(devices) for cell in loops())
+    write_table(root / TABLE, study_table(cells, root))
+    sys.stdout.write(f"{root}: {count} models measured\n")
     return 0
 
 

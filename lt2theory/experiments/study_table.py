@@ -1,8 +1,9 @@
 """The tidy table of a study: small, with all that names a cell, and mergeable.
 
 Its rows are those of `lt2theory.runs.tables` without what only one run's report needs: learning
-curves keep some points a stage, and curves along the sequence some positions. Rows of the split
-`cost` are added, and the columns of `CELL_COLUMNS`.
+curves keep some points a stage, and curves along the sequence some positions. Rows of the
+splits `cost` and `rank` (`lt2theory.experiments.study_ranks`) are added, and the columns of
+`CELL_COLUMNS`.
 """
 
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lt2theory.experiments.cells import Cell, Cells
+from lt2theory.experiments.study_ranks import rank_rows
 from lt2theory.runs import COLUMNS, RunFolder, read_table, run_status, run_table
 from lt2theory.runs.environment import ENVIRONMENT, read_record
 from lt2theory.runs.jsonl import read_lines
@@ -130,12 +132,12 @@ def _cell_table(cell: Cell, run: RunFolder) -> pd.DataFrame:
     sessions = read_lines(run.path / SESSIONS)
     costs = {name: sum(line[name] for line in sessions) for name in ("seconds", "device_seconds")}
     shared = {"run": run.path.name, "config_hash": run.config_hash, **run.identity}
-    cost_rows = [
-        shared | {"split": "cost", "metric": name, "value": value} for name, value in costs.items()
-    ]
-    cost = pd.DataFrame(cost_rows, columns=list(COLUMNS)).astype(rows.dtypes.to_dict())
+    added = [{"split": "cost", "metric": name, "value": value} for name, value in costs.items()]
+    added += rank_rows(run)
+    more = pd.DataFrame([shared | row for row in added], columns=list(COLUMNS))
+    more = more.astype(rows.dtypes.to_dict())
     facts = cell.columns() | _facts(run) | {"sessions": len(sessions)}
-    return pd.concat([rows, cost], ignore_index=True).assign(**facts)[[*COLUMNS, *CELL_COLUMNS]]
+    return pd.concat([rows, more], ignore_index=True).assign(**facts)[[*COLUMNS, *CELL_COLUMNS]]
 
 
 def _facts(run: RunFolder) -> dict[str, Any]:

@@ -1,0 +1,137 @@
+"""docs/study.md: of the committed results, and of studies that never ran."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from lt2theory.experiments.study_cells import PAIR, loops
+from lt2theory.experiments.study_figures import FIGURES
+from lt2theory.experiments.study_page import main, study_page
+from lt2theory.experiments.study_paper import LINES, compared
+from lt2theory.experiments.study_table import CELL_COLUMNS, TABLE, merge, read_study_table
+from lt2theory.experiments.study_views import best_hybrids
+from lt2theory.runs import COLUMNS, write_table
+from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
+
+ROOT = Path(__file__).parents[2]
+CELLS = {cell.name: cell for cell in loops()}
+
+
+def whole(table: pd.DataFrame) -> pd.DataFrame:
+    """With the columns of every cell, as a session writes them."""
+    names = [f"{label}-s{seed}" for label, seed in zip(table["label"], table["seed"], strict=True)]
+    known = {name: CELLS[name].columns() for name in set(names)}
+    columns = pd.DataFrame([known[name] for name in names])
+    facts = {"status": "done", "progress": 1, "sessions": 1, "device": "a GPU", "source": "x"}
+    kept = table.drop(columns=[name for name in columns if name in table])
+    filled = pd.concat([kept.reset_index(drop=True), columns], axis=1).assign(**facts)
+    types = {name: dtype for name, (dtype, _) in COLUMNS.items()} | CELL_COLUMNS
+    return filled.reindex(columns=list(types)).astype(types)
+
+
+@pytest.fixture
+def results(outcome: Any, make_evidence: Any) -> pd.DataFrame:
+    recall = [
+        recall_run(outcome, f"recall-{family}-t4", seed, stage)
+        for family, stages in (("gdn-window", (128, 64, 128)), ("softmax", (64, 64, 64)))
+        for seed, stage in enumerate(stages)
+    ]
+    words = [
+        word_run(outcome, "s5-t4-accumulate", seed, far) for seed, far in enumerate((1.0, 0.99))
+    ]
+    first = study(make_evidence, recall)
+    second = with_ranks(
+        study(make_evidence, words, task="group_word"),
+        {"largest_rank": 4, "entropy_rank": 2.5, "ideal_entropy_rank": 3.5, "beta": 1.9},
+    )
+    cost = first.drop_duplicates("run").assign(split="cost", metric="device_seconds", value=90.0)
+    return whole(pd.concat([first, second, cost], ignore_index=True))
+
+
+def test_the_page_of_this_tree_is_what_the_results_give() -> None:
+    assert main(["--results", str(ROOT / "results"), "--page", str(ROOT / "docs/study.md"),
+                 "--check"]) == 0  # fmt: skip
+
+
+def test_block_three_changes_the_best_two_of_block_one() -> None:
+    path = ROOT / "results" / TABLE
+    if not path.exists():
+        pytest.skip("the study has not run yet")
+    table = read_study_table(path)
+    ended = table[(table["block"] == 1) & (table["status"] == "done")]["cell"].nunique()
+    if ended < 30:
+        pytest.skip(f"block 1 has ended {ended} of 30 cells")
+    assert set(best_hybrids(table, ("gdn", "gdn-window", "gdn-nsa", "full-gdn"))[:2]) == set(PAIR)
+
+
+def test_before_the_run_everything_is_listed_as_not_run() -> None:
+    page = study_page(merge(()))
+    assert f"0 of {len(CELLS)} cells done." in page
+    assert "Kept: 0, broken: 0, undecided: " in page
+    assert "](figures/" not in page
+    assert "`recall-gdn-window-t4` (seed 0, 1, 2)" in page.split("## Not run")[1]
+
+
+def test_numbers_come_from_the_table(results: pd.DataFrame) -> None:
+    page = study_page(results)
+    assert f"8 of {len(CELLS)} cells done." in page
+    assert "| gdn-window | 4 | 3 | 128 (64 to 128) |" in page
+    assert "0.688" in page, "the best floor stands beside the test"
+    assert (
+        "| looped softmax stops at 64, whatever T | recall-softmax-t4 | 64, 64, 64 | confirmed |"
+        in page
+    )
+    assert "| s5-t4-accumulate | 128 | 2 of 2 seeds [0.158, 1.000] |" in page
+    assert "| s5-t4-accumulate | 2 that solved | 4 | 2.50 [2.50, 2.50] | 3.50 | 1.90 |" in page
+    assert "| 1 | a GPU | 6 | " in page
+    assert " | 9.0 |" in page
+    lost = page.split("## Not run")[1]
+    assert "`s5-t4-accumulate` (seed 2)" in lost
+    assert "`recall-softmax-t4`" not in lost
+
+
+@pytest.mark.parametrize(
+    ("reached", "expected"),
+    [
+        ((64, 64, 64), "confirmed"),
+        ((128, 32, 128), "contradicted"),
+        ((64, 128, 64), "undecided"),
+        ((64, 64), "undecided"),
+        ((), "undecided"),
+    ],
+)
+def test_the_paper_is_judged_by_three_seeds(
+    reached: tuple[int, ...], expected: str, outcome: Any, make_evidence: Any
+) -> None:
+    line = LINES[0]
+    runs = [recall_run(outcome, line.label, seed, stage) for seed, stage in enumerate(reached)]
+    assert compared(line, study(make_evidence, runs)) == (expected, list(reached))
+
+
+def test_lines_of_the_paper_are_arms_of_the_study() -> None:
+    assert {line.label for line in LINES} <= {cell.config.label for cell in CELLS.values()}
+
+
+def test_figures_are_small_files_that_the_page_links(results: pd.DataFrame, tmp_path: Path) -> None:
+    write_table(tmp_path / TABLE, results)
+    page = tmp_path / "study.md"
+    asked = ["--results", str(tmp_path), "--page", str(page)]
+    assert main([*asked, "--check"]) == 1
+    assert main(asked) == 0
+    assert main([*asked, "--check"]) == 0
+    for name in FIGURES:
+        drawn = tmp_path / "figures" / f"{name}.svg"
+        assert drawn.stat().st_size < 100_000
+        assert f"(figures/{name}.svg)" in page.read_text("utf-8")
+
+
+def test_the_figure_of_stages_has_a_mark_a_seed(results: pd.DataFrame) -> None:
+    draw, _ = FIGURES["study-reached"]
+    figure = draw(results)
+    assert figure is not None
+    (axes,) = figure.axes
+    heights = sorted(float(line.get_ydata()[0]) for line in axes.lines)  # type: ignore[index,arg-type]
+    assert heights == [7, 7, 7, 7, 8, 8]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["softmax", "gdn-window"]
