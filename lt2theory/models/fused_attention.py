@@ -115,7 +115,7 @@ class FusedAttention(PackedBlock):
         if self.index is not None:
             order = index_order(projected, held["index_keys"], self.index, length=length)
             count = min(options.top_k, order.shape[1])
-            chosen = highest_places(order, count, length=length, first=first)
+            chosen = highest_places(order, count, arrived, length=length, first=first)
         elif size:
             compressed, chosen = choose_blocks(
                 projected,

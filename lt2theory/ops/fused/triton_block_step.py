@@ -11,11 +11,41 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lt2theory.ops.fused.triton_chosen_attention import join_shares
+from lt2theory.ops.fused.triton_highest import LOWEST, take_highest
 
 MOST_BLOCKS = 8192
 """Blocks of a buffer that one program can rank."""
-_AT_A_TIME = 32
+_AT_A_TIME, _STAGES, _PROGRAMS = 16, 3, 528
+"""Blocks of a tile, stages of its pipeline, and programs that are at work at once (as few registers
+as that takes: four programs a multiprocessor)."""
+_REGISTERS = 128
+
+
+@triton.jit
+@no_type_check
+def _importance(
+    SCORES, ACC, TOP, TOTAL, READ, query, n, w, blocks, complete,
+    SPLITS: tl.constexpr, DV: tl.constexpr, BS: tl.constexpr,
+):  # fmt: skip
+    """Join what the shares of one query head found: write its read-out, return probabilities."""
+    share = tl.arange(0, BS)
+    at = query * SPLITS + share
+    # Other programs wrote these: the first level of this one's cache may hold what was before. All
+    # are asked for before the first is looked at.
+    real = share < SPLITS
+    top = tl.load(TOP + at, mask=real, other=float("-inf"), cache_modifier=".cg")
+    total = tl.load(TOTAL + at, mask=real, other=0.0, cache_modifier=".cg")
+    mask = real[:, None] & (w < DV)[None, :]
+    acc = tl.load(ACC + at[:, None] * DV + w[None, :], mask=mask, other=0.0, cache_modifier=".cg")
+    s_at = SCORES + query * blocks + n
+    s = tl.load(s_at, mask=n < complete, other=float("-inf"), cache_modifier=".cg")
+    highest = tl.max(top, 0)
+    highest = tl.where(highest == float("-inf"), 0.0, highest)
+    weight = tl.exp(top - highest)
+    whole = tl.sum(total * weight, 0)
+    whole = tl.where(whole > 0, whole, 1.0)
+    tl.store(READ + query * DV + w, tl.sum(acc * weight[:, None], 0) / whole, mask=w < DV)
+    return tl.exp(s - highest) / whole
 
 
 @triton.jit
@@ -26,7 +56,7 @@ def _block_kernel(
     SIZE: tl.constexpr, NB: tl.constexpr, SHARE: tl.constexpr, SPLITS: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, BS: tl.constexpr,
-    BC: tl.constexpr, BT: tl.constexpr,
+    BC: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """One program a row, query head and share of the blocks; scores lie as `[b h c]`."""
     query = tl.program_id(0).to(tl.int64)
@@ -39,67 +69,55 @@ def _block_kernel(
     c = tl.arange(0, BK)
     w = tl.arange(0, BV)
     q = tl.load(P + b * stride + head * DK + c, mask=c < DK, other=0.0).to(tl.float32) * scale
-    top = tl.full([1], float("-inf"), tl.float32)
-    total = tl.zeros([1], tl.float32)
-    acc = tl.zeros([BV], tl.float32)
-    start = complete * 0 + split * SHARE
-    stop = tl.minimum(start + SHARE, complete)
-    while start < stop:
-        n = start + tl.arange(0, BN)
-        real = n < stop
+    # Every lane runs a softmax of its own over its blocks; the ends are joined.
+    top = tl.full([BN], float("-inf"), tl.float32)
+    total = tl.zeros([BN], tl.float32)
+    acc = tl.zeros([BN, BV], tl.float32)
+    for i in tl.range(0, SHARE, BN, num_stages=STAGES):
+        n = split * SHARE + i + tl.arange(0, BN)
+        real = n < complete
         at = (b * blocks + n) * G + g
         k_mask = real[:, None] & (c < DK)[None, :]
         k = tl.load(POOLED_K + at[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
         v_mask = real[:, None] & (w < DV)[None, :]
         v = tl.load(POOLED_V + at[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
-        s = tl.sum(k * q[None, :], 1)
+        s = tl.sum(k.to(tl.float32) * q[None, :], 1)
         tl.store(SCORES + query * blocks + n, s, mask=real)
         s = tl.where(real, s, float("-inf"))
-        higher = tl.maximum(top, tl.max(s, 0))
-        p = tl.exp(s - higher)
-        shrink = tl.exp(top - higher)
-        total = total * shrink + tl.sum(p, 0)
-        acc = acc * shrink + tl.sum(p[:, None] * v, 0)
+        higher = tl.maximum(top, s)
+        base = tl.where(higher == float("-inf"), 0.0, higher)
+        p = tl.exp(s - base)
+        shrink = tl.exp(top - base)
+        total = total * shrink + p
+        acc = acc * shrink[:, None] + p[:, None] * v.to(tl.float32)
         top = higher
-        start += BN
+    highest = tl.max(top, 0)
+    weight = tl.exp(top - tl.where(highest == float("-inf"), 0.0, highest))
     row = query * SPLITS + split
-    one = tl.arange(0, 1)
-    tl.store(TOP + row + one, top)
-    tl.store(TOTAL + row + one, total)
-    tl.store(ACC + row * DV + w, acc, mask=w < DV)
+    tl.store(TOP + row, highest)
+    tl.store(TOTAL + row, tl.sum(total * weight, 0))
+    tl.store(ACC + row * DV + w, tl.sum(acc * weight[:, None], 0), mask=w < DV)
     # All stores of this program come before its arrival, and all loads of the last one after it.
     tl.debug_barrier()
     group = b * G + g
     if tl.atomic_add(ARRIVED + group, 1, sem="acq_rel") == SPLITS * R - 1:
         tl.store(ARRIVED + group, 0)
         n = tl.arange(0, BC)
-        share = tl.arange(0, BS)
+        own = position // SIZE
         importance = tl.zeros([BC], tl.float32)
         for i in tl.range(0, R):
-            asked = group * R + i
-            o = join_shares(ACC, TOP, TOTAL, asked * SPLITS, w, SPLITS, 1, DV, BS)
-            tl.store(READ + asked * DV + w, o, mask=w < DV)
-            at = asked * SPLITS + share
-            tops = tl.load(TOP + at, mask=share < SPLITS, other=float("-inf"), cache_modifier=".cg")
-            totals = tl.load(TOTAL + at, mask=share < SPLITS, other=0.0, cache_modifier=".cg")
-            highest = tl.max(tops, 0)
-            highest = tl.where(highest == float("-inf"), 0.0, highest)
-            whole = tl.sum(totals * tl.exp(tops - highest), 0)
-            s = tl.load(
-                SCORES + asked * blocks + n, mask=n < complete, other=float("-inf"),
-                cache_modifier=".cg",
+            importance += _importance(
+                SCORES, ACC, TOP, TOTAL, READ, group * R + i, n, w, blocks, complete,
+                SPLITS, DV, BS,
             )  # fmt: skip
-            importance += tl.exp(s - highest) / tl.where(whole > 0, whole, 1.0)
-        own = position // SIZE
-        # Not negative, so its bits are ordered as it is; of equals the lower number goes first.
-        order = (importance.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (BC - 1 - n)
-        ranked = tl.topk(tl.where(n < own, order, -1), BT)
-        number = BC - 1 - (ranked & 0xFFFFFFFF)
-        slot = tl.arange(0, BT)
         to = CHOSEN + group * NB
         tl.store(to, own.to(tl.int32))
-        number = tl.where(ranked < 0, -1, number).to(tl.int32)
-        tl.store(to + 1 + slot, number, mask=slot < NB - 1)
+        if NB > 1:
+            # Not negative, so its bits are ordered as it is.
+            order = tl.where(n < own, importance.to(tl.int32, bitcast=True), LOWEST)
+            taken, slot, number = take_highest(order, NB - 1, False)
+            tl.store(to + 1 + slot, n, mask=taken)
+            tl.store(to + 1 + n, -1, mask=(n >= number) & (n < NB - 1))
 
 
 def choose_blocks(
@@ -129,10 +147,11 @@ def choose_blocks(
 
     Returns:
         What the branch read `[b h v]`, float32, and the blocks `[b g n]`, int32: the own one, then
-        by importance, of equals the earlier first; -1 where there is none.
+        the most important ones by number, of equals the earlier ones; -1 where there is none.
     """
     (batch, blocks, groups, width), wide = pooled_keys.shape, pooled_values.shape[-1]
-    share = max(64, triton.next_power_of_2(triton.cdiv(blocks, 32)))
+    share = triton.cdiv(blocks, min(32, max(1, _PROGRAMS // (batch * heads))))
+    share = triton.cdiv(share, _AT_A_TIME) * _AT_A_TIME
     splits = triton.cdiv(blocks, share)
     size = max(2, triton.next_power_of_2(blocks))
     count = min(num_blocks, blocks + 1)
@@ -147,8 +166,7 @@ def choose_blocks(
         SIZE=block_size, NB=count, SHARE=share, SPLITS=splits,
         G=groups, R=heads // groups, DK=width, DV=wide,
         BN=_AT_A_TIME, BK=triton.next_power_of_2(width), BV=triton.next_power_of_2(wide),
-        BS=triton.next_power_of_2(splits), BC=size,
-        BT=min(size, triton.next_power_of_2(max(2, count - 1))),
-        num_warps=4,
+        BS=triton.next_power_of_2(splits), BC=size, STAGES=_STAGES,
+        num_warps=4, maxnreg=_REGISTERS,
     )  # fmt: skip
     return read, chosen

@@ -13,28 +13,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_WARPS, _STAGES = 4, 5
-"""Warps of a program, stages of its pipeline: two a tile, as places come first."""
+from lt2theory.ops.fused.triton_lone_attention import lone_kernel
+from lt2theory.ops.fused.triton_shares import find_keys, join_shares
 
-
-@triton.jit
-@no_type_check
-def join_shares(
-    ACC, TOP, TOTAL, row, w,
-    COUNT: tl.constexpr, R: tl.constexpr, DV: tl.constexpr, BS: tl.constexpr,
-):  # fmt: skip
-    """Read-out of one query head from COUNT shares, the first of them at `row`."""
-    s = tl.arange(0, BS)
-    at = row + s * R
-    # Other programs wrote these: the first level of this one's cache may hold what was before.
-    top = tl.load(TOP + at, mask=s < COUNT, other=float("-inf"), cache_modifier=".cg")
-    total = tl.load(TOTAL + at, mask=s < COUNT, other=0.0, cache_modifier=".cg")
-    highest = tl.max(top, 0)
-    weight = tl.exp(top - tl.where(highest == float("-inf"), 0.0, highest))
-    mask = (s < COUNT)[:, None] & (w < DV)[None, :]
-    acc = tl.load(ACC + at[:, None] * DV + w[None, :], mask=mask, other=0.0, cache_modifier=".cg")
-    whole = tl.sum(total * weight, 0)
-    return tl.sum(acc * weight[:, None], 0) / tl.where(whole > 0, whole, 1.0)
+_WARPS, _STAGES, _PROGRAMS = 4, 5, 528
+"""Warps of a program, stages of its pipeline, and programs that are at work at once: four on each
+multiprocessor, where one head a key head needs no more than `_REGISTERS`."""
+_ROWS, _REGISTERS = 16, 128
+"""Rows of keys (of a head) of a tile of such a program."""
 
 
 @triton.jit
@@ -68,18 +54,8 @@ def _chosen_kernel(
     in_window = split >= LISTED
     start = tl.where(in_window, split - LISTED, split) * SHARE
     for i in tl.range(0, SHARE, BN, num_stages=STAGES):
-        e = start + i + tl.arange(0, BN)
-        n = length - WINDOW + e
-        real = (e < WINDOW) & (n >= first)
-        if NB > 0:
-            asked = (e < NB * SIZE) & (split < LISTED)
-            listed = CHOSEN + (b * GL + g % GL) * NB
-            block = tl.load(listed + e // SIZE, mask=asked, other=-1).to(tl.int64)
-            token = first + block * SIZE + e % SIZE
-            real = tl.where(in_window, real, (block >= 0) & (token < length))
-            n = tl.where(in_window, n, token)
-        if RING:
-            n = n % capacity
+        n, real = find_keys(CHOSEN, start + i, in_window, b, g, length, first, capacity,
+                            NB, SIZE, GL, WINDOW, RING, BN)  # fmt: skip
         at = (b * capacity + n) * G + g
         k_mask = real[:, None] & (c < DK)[None, :]
         k = tl.load(K + at[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
@@ -94,7 +70,7 @@ def _chosen_kernel(
         total = total * shrink + tl.sum(p, 1)
         acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PREC)
         top = higher
-    row = (group * SPLITS + split) * R + r
+    row = (group * R + r) * SPLITS + split
     tl.store(TOP + row, top, mask=r < R)
     tl.store(TOTAL + row, total, mask=r < R)
     tl.store(ACC + row[:, None] * DV + w[None, :], acc, mask=(r < R)[:, None] & (w < DV)[None, :])
@@ -102,29 +78,10 @@ def _chosen_kernel(
     tl.debug_barrier()
     if tl.atomic_add(ARRIVED + group, 1, sem="acq_rel") == SPLITS - 1:
         tl.store(ARRIVED + group, 0)
-        base_row = group * SPLITS * R
         for i in tl.range(0, R):
-            head = g * R + i
-            place = (b * G * R + head) * DV + w
-            o = tl.zeros([BV], tl.float32)
-            if NB > 0:
-                o += join_shares(ACC, TOP, TOTAL, base_row + i, w, LISTED, R, DV, BS)
-            if BRANCHES:
-                weigh = P + b * stride + branches_at + head * 3
-                o *= tl.sigmoid(tl.load(weigh + 1).to(tl.float32))
-                read = tl.load(COMPRESSED + place, mask=w < DV, other=0.0)
-                o += tl.sigmoid(tl.load(weigh).to(tl.float32)) * read
-            if WINDOW > 0:
-                near = base_row + LISTED * R + i
-                local = join_shares(ACC, TOP, TOTAL, near, w, SPLITS - LISTED, R, DV, BS)
-                if BRANCHES:
-                    local *= tl.sigmoid(tl.load(weigh + 2).to(tl.float32))
-                o += local
-            o = o.to(OUT.dtype.element_ty)
-            if GATE:
-                gate = tl.load(P + b * stride + gate_at + head * DV + w, mask=w < DV, other=0.0)
-                o = (o.to(tl.float32) * tl.sigmoid(gate.to(tl.float32))).to(o.dtype)
-            tl.store(OUT + place, o, mask=w < DV)
+            join_shares(ACC, TOP, TOTAL, COMPRESSED, P + b * stride, OUT, b, g * R + i,
+                        branches_at, gate_at, G * R, 1, DV, BV, LISTED, SPLITS, BS, 16,
+                        BRANCHES, GATE)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -176,7 +133,7 @@ def chosen_attention(
         ring: Position n lies at place n modulo the capacity.
         compressed: What the compressed branch read `[b h v]`, float32.
         gates: Where the gates stand; None for no gates.
-        share: Keys of one program; None chooses.
+        share: Keys of one program, rounded up to whole tiles; None chooses.
 
     Returns:
         `out`.
@@ -185,32 +142,64 @@ def chosen_attention(
     (batch, capacity, groups, width), wide = keys.shape, values.shape[-1]
     heads = out.shape[1] // wide
     blocks = 0 if chosen is None else chosen.shape[-1]
+    lists = 1 if chosen is None else chosen.shape[1]
     near = 0 if window is None else min(window, capacity)
-    share = _share(batch * groups, max(blocks * size, near), size) if share is None else share
+    tiles = _tiles(batch, heads, groups, lists, size)
+    programs = batch * groups // tiles.heads
+    if share is None:
+        share = _share(programs, blocks * size, near, tiles.keys)
+    share = triton.cdiv(share, tiles.keys) * tiles.keys
     listed = triton.cdiv(blocks * size, share)
     splits = listed + triton.cdiv(near, share)
     rows = batch * splits * heads
     acc = out.new_empty(rows, wide, dtype=torch.float32)
     top, total = (out.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    _chosen_kernel[(batch * groups, splits)](
+    fixed = {
+        "NB": blocks, "SIZE": size, "GL": lists, "WINDOW": near,
+        "SHARE": share, "LISTED": listed, "SPLITS": splits, "DK": width, "DV": wide, "RING": ring,
+        "BRANCHES": gates.branches is not None, "GATE": gates.output is not None,
+        "BN": tiles.keys, "BK": max(16, triton.next_power_of_2(width)),
+        "BV": max(16, triton.next_power_of_2(wide)), "BS": triton.next_power_of_2(splits),
+        "STAGES": _STAGES, "num_warps": _WARPS,
+    }  # fmt: skip
+    if heads == groups:
+        fixed |= {"H": heads, "HEADS": tiles.heads, "maxnreg": _REGISTERS}
+        kernel = lone_kernel
+    else:
+        of_one = heads // groups
+        fixed |= {"G": groups, "R": of_one, "BR": max(16, triton.next_power_of_2(of_one))}
+        fixed["PREC"] = "ieee" if out.dtype == torch.float32 else "tf32"
+        kernel = _chosen_kernel
+    kernel[(programs, splits)](
         projected, keys, values, length, first, arrived if chosen is None else chosen,
         acc if compressed is None else compressed, acc, top, total, arrived, out,
         width**-0.5, capacity, projected.stride(0), gates.branches or 0, gates.output or 0,
-        NB=blocks, SIZE=size, GL=1 if chosen is None else chosen.shape[1], WINDOW=near,
-        SHARE=share, LISTED=listed, SPLITS=splits,
-        G=groups, R=heads // groups, DK=width, DV=wide, RING=ring,
-        BRANCHES=gates.branches is not None, GATE=gates.output is not None,
-        BR=max(16, triton.next_power_of_2(heads // groups)), BN=32 if size == 1 else 64,
-        BK=max(16, triton.next_power_of_2(width)), BV=max(16, triton.next_power_of_2(wide)),
-        BS=triton.next_power_of_2(max(listed, splits - listed)),
-        PREC="ieee" if out.dtype == torch.float32 else "tf32", STAGES=_STAGES,
-        num_warps=_WARPS,
+        **fixed,
     )  # fmt: skip
     return out
 
 
-def _share(groups: int, longest: int, size: int) -> int:
-    """Keys of one program: enough programs to fill a device, at most 32 shares of a branch."""
-    many = 512 if size == 1 else 256  # lone keys take longer to find: fewer programs look for them
-    share = many if groups >= 64 else 128 if groups >= 32 else 64
-    return int(max(share, triton.next_power_of_2(triton.cdiv(longest, 32))))
+@dataclass(frozen=True)
+class _Tiles:
+    """Key heads of one program, and keys that it takes at a time."""
+
+    heads: int
+    keys: int
+
+
+def _tiles(batch: int, heads: int, groups: int, lists: int, size: int) -> _Tiles:
+    """Several heads a program where they read the same keys and there are programs enough."""
+    if heads != groups:
+        return _Tiles(1, 32 if size == 1 else 64)
+    fit = [n for n in (4, 2) if lists == 1 and groups % n == 0 and batch * groups // n >= 8]
+    together = fit[0] if fit else 1
+    return _Tiles(together, _ROWS // together)
+
+
+def _share(groups: int, listed: int, near: int, tile: int) -> int:
+    """Keys of one program: the fewest with which all programs are at work at once, at most 64."""
+    splits = min(64, max(2, _PROGRAMS // groups))  # a branch has programs of its own
+    share = tile
+    while triton.cdiv(listed, share) + triton.cdiv(near, share) > splits:
+        share += tile
+    return share

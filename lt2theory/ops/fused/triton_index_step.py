@@ -1,9 +1,8 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 """DSA's indexer for one new token: scores of all keys, and the exact choice of the highest.
 
-The choice bisects the scores as whole numbers in registers, without a sort. A long row is cut into
-slices whose winners meet in a second round: in the order of their places, so that among equals the
-earlier still goes first.
+A long row is cut into slices, and whichever program of a row comes last chooses among the winners
+of all: they stand in the order of their places, so that among equals the earlier still goes first.
 """
 
 from typing import no_type_check
@@ -13,11 +12,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lt2theory.ops.fused.triton_highest import LOWEST, take_highest, turn_bits
 from lt2theory.ops.fused.triton_place import IndexLayout
 
-HELD, _SLICE, _TILE = 2**15, 2**14, 128
-"""Scores that one program can hold, that it holds where there are several, and scores a tile."""
-_LOWEST, _HIGHEST = tl.constexpr(-(2**31)), tl.constexpr(2**31 - 1)
+HELD, SLICE, _TILE = 2**15, 2**14, 128
+"""Winners that the last program of a row can hold, scores that one program ranks, and of a tile."""
 
 
 @triton.jit
@@ -48,21 +47,33 @@ def _score_kernel(
         score = tl.sum(similar * weight[None, :], 1)
         score = tl.where(score == 0.0, 0.0, score)  # -0 ties with 0
         bits = score.to(tl.int32, bitcast=True)
-        tl.store(ORDER + b * capacity + m, bits ^ ((bits >> 31) & 0x7FFFFFFF), mask=m < length)
+        tl.store(ORDER + b * capacity + m, turn_bits(bits), mask=m < length)
 
 
 @triton.jit
 @no_type_check
-def _select_kernel(
-    ORDER, PLACES, LENGTH, FIRST, OUT_ORDER, OUT, count,
-    SLICE: tl.constexpr, K: tl.constexpr, BEGIN: tl.constexpr, END: tl.constexpr,
+def _keep(OUT, to, place, taken, slot, total, j, K: tl.constexpr):
+    """Write what is taken to its slots, and -1 behind."""
+    tl.store(OUT + to + slot, place, mask=taken)
+    tl.store(OUT + to + j, -1, mask=(j >= total) & (j < K))
+
+
+@triton.jit
+@no_type_check
+def _choice_kernel(
+    ORDER, PLACES, LENGTH, FIRST, SOME_ORDER, SOME, ARRIVED, OUT, count,
+    SLICE: tl.constexpr, SLICES: tl.constexpr, K: tl.constexpr, BEGIN: tl.constexpr,
+    ALL: tl.constexpr,
 ):  # fmt: skip
-    """One program a slice and row. The first round (BEGIN) reads scores by place."""
-    slices = tl.num_programs(0)
+    """One program a slice and row; with ALL numbers, the last of a row takes from all winners.
+
+    The first round (BEGIN) reads numbers by place, a later one what the round before has left.
+    """
+    piece = tl.program_id(0)
     b = tl.program_id(1).to(tl.int64)
     first = tl.load(FIRST + b)
     j = tl.arange(0, SLICE)
-    at = tl.program_id(0) * SLICE + j
+    at = piece * SLICE + j
     if BEGIN:
         place = at
         seen = (at < count) & (at >= first) & (at < tl.load(LENGTH))
@@ -70,32 +81,28 @@ def _select_kernel(
         place = tl.load(PLACES + b * count + at, mask=at < count, other=-1)
         seen = place >= 0
     # From here on the lowest number says that a place is not seen, which costs no register.
-    order = tl.load(ORDER + b * count + at, mask=seen, other=_LOWEST)
-    # The least number such that K or more are not below it, unless exactly K are not below another.
-    found = tl.sum((order > _LOWEST).to(tl.int32), 0)
-    low = tl.min(tl.where(order > _LOWEST, order, _HIGHEST), 0).to(tl.int64)
-    high = tl.max(order, 0).to(tl.int64) + 1
-    while (high - low > 1) & (found > K):
-        middle = (low + high) >> 1
-        reach = tl.sum((order >= middle.to(tl.int32)).to(tl.int32), 0)
-        enough = reach >= K
-        low = tl.where(enough, middle, low)
-        high = tl.where(enough, high, middle)
-        found = tl.where(enough, reach, found)
-    least = low.to(tl.int32)
-    above = (order > least).to(tl.int32)
-    level = (order == least).to(tl.int32)
-    room = K - tl.sum(above, 0)
-    # Both counts in one running sum: of the higher ones below, of the equal ones above.
-    counts = tl.cumsum(above + (level << 16), 0)
-    equal = (counts >> 16) & 0xFFFF
-    taken = (above > 0) | ((level > 0) & (equal <= room))
-    slot = (counts & 0xFFFF) + tl.minimum(equal, room) - 1
-    to = (b * slices + tl.program_id(0)) * K
-    tl.store(OUT + to + slot, place - first.to(tl.int32) if END else place, mask=taken)
-    if not END:
-        tl.store(OUT_ORDER + to + slot, order, mask=taken)
-    tl.store(OUT + to + j, -1, mask=(j >= tl.sum(taken.to(tl.int32), 0)) & (j < K))
+    order = tl.load(ORDER + b * count + at, mask=seen, other=LOWEST)
+    taken, slot, total = take_highest(order, K, True)
+    if SLICES == 1:
+        _keep(OUT, b * K, place - first.to(tl.int32), taken, slot, total, j, K)
+    else:
+        to = (b * SLICES + piece) * K
+        tl.store(SOME_ORDER + to + slot, order, mask=taken)
+        _keep(SOME, to, place, taken, slot, total, j, K)
+    if ALL > 0:
+        # All stores of this program come before its arrival, and all loads of the last one after.
+        tl.debug_barrier()
+        if tl.atomic_add(ARRIVED + b, 1, sem="acq_rel") == SLICES - 1:
+            tl.store(ARRIVED + b, 0)
+            m = tl.arange(0, ALL)
+            left = b * SLICES * K + m
+            # Other programs wrote these: the first level of this one's cache may hold what was.
+            there = m < SLICES * K
+            whence = tl.load(SOME + left, mask=there, other=-1, cache_modifier=".cg")
+            won = tl.load(SOME_ORDER + left, mask=whence >= 0, other=LOWEST, cache_modifier=".cg")
+            chosen, to_slot, number = take_highest(won, K, True)
+            whence = whence - first.to(tl.int32)
+            _keep(OUT, b * K, whence, chosen, to_slot, number, m, K)
 
 
 def can_choose(capacity: int, top_k: int) -> bool:
@@ -108,7 +115,7 @@ def can_choose(capacity: int, top_k: int) -> bool:
     Returns:
         Whether `highest_places` takes them.
     """
-    return capacity <= HELD or 4 * top_k <= _SLICE
+    return capacity <= HELD or 4 * top_k <= SLICE
 
 
 def index_order(
@@ -141,39 +148,43 @@ def index_order(
 def highest_places(
     order: Tensor,
     top_k: int,
+    arrived: Tensor,
     *,
     length: Tensor,
     first: Tensor,
     held: int = HELD,
-    slice_size: int = _SLICE,
+    slice_size: int = SLICE,
 ) -> Tensor:
     """The places with the highest numbers among those that a row sees, the earlier among equals.
 
     Args:
         order: Numbers by place `[b capacity]`, int32, above -2^31.
         top_k: Places that are taken, at most the capacity.
+        arrived: Counters, int32, one a row at least, all 0; they are 0 again afterwards.
         length: Places in use: int64 `[1]`.
         first: First place that a row sees `[b]`, int64.
-        held: Numbers that one program can hold, a power of 2.
-        slice_size: Numbers of a slice of a longer row, a power of 2 of at least 4 `top_k`.
+        held: Winners that the last program of a row can hold, a power of 2.
+        slice_size: Numbers of a slice, a power of 2; where it is less than 4 `top_k`, `held` are.
 
     Returns:
         `[b 1 top_k]`, int32, in order and counted from `first`; -1 where fewer are seen.
     """
     batch, places, begin = len(order), order, True
+    out = order.new_empty(batch, 1, top_k)
     while True:
         count = order.shape[1]
-        end = count <= held
-        size = max(triton.next_power_of_2(top_k), triton.next_power_of_2(count))
-        size = size if end else slice_size
-        slices = 1 if end else triton.cdiv(count, size)
-        out = order.new_empty(batch, slices * top_k)
-        out_order = out if end else torch.empty_like(out)
-        _select_kernel[(slices, batch)](
-            order, places, length, first, out_order, out, count,
-            SLICE=size, K=top_k, BEGIN=begin, END=end,
+        size = slice_size if 4 * top_k <= slice_size else held
+        size = min(size, triton.next_power_of_2(count))
+        slices = triton.cdiv(count, size)
+        end = slices == 1 or slices * top_k <= held
+        some = order.new_empty(batch, slices * top_k if slices > 1 else 0)
+        some_order = torch.empty_like(some)
+        _choice_kernel[(slices, batch)](
+            order, places, length, first, some_order, some, arrived, out, count,
+            SLICE=size, SLICES=slices, K=top_k, BEGIN=begin,
+            ALL=triton.next_power_of_2(slices * top_k) if end and slices > 1 else 0,
             num_warps=4 if size <= 2048 else 8 if size <= 4096 else 16 if size <= 8192 else 32,
         )  # fmt: skip
         if end:
-            return out[:, None]
-        order, places, begin = out_order, out, False
+            return out
+        order, places, begin = some_order, some, False

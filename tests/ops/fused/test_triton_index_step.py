@@ -41,8 +41,24 @@ def test_the_choice_is_a_stable_sorts(
     first = torch.tensor([0, 1, length - 1])
     order[:, length:] = 2**31 - 1  # what lies behind is not looked at
     where = {"length": torch.tensor([length], device=device), "first": first.to(device)}
-    found = highest_places(order.to(device), top_k, **where, held=held, slice_size=32)
+    arrived = torch.zeros(3, dtype=torch.int32, device=device)
+    found = highest_places(order.to(device), top_k, arrived, **where, held=held, slice_size=32)
     assert torch.equal(found.cpu(), sorted_places(order, top_k, length, first))
+    assert not arrived.any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("held", [16, 32])
+def test_more_winners_than_one_program_holds(device: str, held: int) -> None:
+    from lt2theory.ops.fused.triton_index_step import highest_places
+
+    rng = torch.Generator().manual_seed(held)
+    order = torch.randint(-9, 9, (2, 150), generator=rng).int()
+    where = {"length": torch.tensor([140]), "first": torch.tensor([0, 77])}
+    where = {name: x.to(device) for name, x in where.items()}
+    arrived = torch.zeros(2, dtype=torch.int32, device=device)
+    found = highest_places(order.to(device), 4, arrived, **where, held=held, slice_size=16)
+    assert torch.equal(found.cpu(), sorted_places(order, 4, 140, where["first"].cpu()))
 
 
 @pytest.mark.parametrize("device", DEVICES)
