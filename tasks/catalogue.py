@@ -4,6 +4,7 @@ import dataclasses
 
 from tasks.base import Task
 from tasks.distance_probe import DistanceProbe
+from tasks.dyck import Dyck
 from tasks.group_word import GroupWord
 from tasks.modular_addition import ModularAddition
 from tasks.mqar import Mqar
@@ -30,6 +31,7 @@ _TASKS: tuple[type[Task], ...] = (
     NoisyRecall,
     Needle,
     MultiHopVariables,
+    Dyck,
 )
 
 

@@ -27,6 +27,8 @@ CASES = [
     ("needle", {"needles": 4, "key": "hex", "value": "word"}, 128),
     ("multi_hop_variables", {}, 1),
     ("multi_hop_variables", {"order": "shuffled"}, 4),
+    ("dyck", {}, 16),
+    ("dyck", {"question": "valid"}, 16),
 ]
 # A new task is held to all of this as it is registered; knobs of its own are added above.
 CASES += [
@@ -70,6 +72,8 @@ GOLDEN = {
     "needle-4-hex-word": (1, "4e6a314286aacd8e"),
     "multi_hop_variables": (1, "2faa8f4855d93d3c"),
     "multi_hop_variables-shuffled": (1, "de8993fe48148219"),
+    "dyck": (1, "12598d8e152a37e5"),
+    "dyck-valid": (1, "24768e148d9a6bcd"),
 }
 
 
