@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from lt2theory.models.flops import parameter_count, step_flops
@@ -210,5 +210,7 @@ def studies() -> dict[str, Callable[[], Cells]]:
         Name and the function that makes its cells.
     """
     from lt2theory.experiments.study_cells import loops
+    from lt2theory.experiments.study_tuning import SEEDS, tuning_cells
 
-    return {"loops": loops, "smoke": smoke}
+    searches = {f"tune-{name}": partial(tuning_cells, name) for name in SEEDS}
+    return {"loops": loops, **searches, "smoke": smoke}

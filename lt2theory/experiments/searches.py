@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from lt2theory.experiments.recipes import word_problem
 from lt2theory.experiments.search_space import LogUniform, Space
+from lt2theory.experiments.study_recipes import FAMILIES, LENGTHS, RUNGS, recall, words
 from lt2theory.training import CurriculumConfig
 
 
@@ -52,10 +54,61 @@ def word_problem_arms(group: str = "S3") -> Search:
     )
 
 
+def recall_families() -> Search:
+    """State-based recall by the five families of the study, four loops, up to eight swaps.
+
+    The seed, the supervision, the layout and the shape of the model belong to the question.
+
+    Returns:
+        The search.
+    """
+    few = {"stages": RUNGS[:4], "step_budget": 500}
+    return Search(
+        arms=tuple(_shortened(recall(family), few) for family in FAMILIES),
+        space={
+            "optimiser.learning_rate": LogUniform(2e-4, 1e-3),
+            "optimiser.weight_decay": (0.0, 0.01, 0.1),
+            "optimiser.betas": ((0.9, 0.95), (0.9, 0.999)),
+            "model.init_std": (0.02, 0.06),
+            "model.embedding_std": (0.1, 1.0),
+        },
+    )
+
+
+def s5_arms() -> Search:
+    """S5 with one loop, and with four under either semantics, up to 16 tokens.
+
+    Returns:
+        The search.
+    """
+    few = {"stages": LENGTHS[:3], "step_budget": 800}
+    configs = (
+        words("S5", num_loops=1),
+        words("S5", num_loops=4, loop_state="rescan"),
+        words("S5", num_loops=4, loop_state="accumulate"),
+    )
+    return Search(
+        arms=tuple(_shortened(config, few) for config in configs),
+        space={
+            "optimiser.learning_rate": LogUniform(5e-4, 8e-3),
+            "optimiser.weight_decay": (0.0, 0.01, 0.1),
+            "optimiser.betas": ((0.9, 0.95), (0.9, 0.999)),
+            "model.init_std": (0.02, 0.04, 0.08),
+            "model.ffn_width": (128, 344),
+            "model.num_heads": (4, 8),
+        },
+    )
+
+
+def _shortened(config: CurriculumConfig, changes: dict[str, Any]) -> CurriculumConfig:
+    blind = {"test": False, "test_stages": ()}
+    return CurriculumConfig.model_validate(config.model_dump() | changes | blind)
+
+
 def searches() -> dict[str, Callable[[], Search]]:
     """The searches by name.
 
     Returns:
         Name and function.
     """
-    return {"s3": word_problem_arms}
+    return {"s3": word_problem_arms, "recall": recall_families, "s5": s5_arms}

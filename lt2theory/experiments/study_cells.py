@@ -18,13 +18,11 @@ from lt2theory.experiments.study_explore import (
     reaches,
     state_sizes,
 )
-from lt2theory.experiments.study_recipes import exact_start, long_parity, recall, words
+from lt2theory.experiments.study_recipes import FAMILIES, exact_start, long_parity, recall, words
 from lt2theory.training import CurriculumConfig
 
 SEEDS = 3
 S3_SEEDS = 5
-FAMILIES = ("softmax", "gdn", "gdn-window", "gdn-nsa", "full-gdn")
-"""Of block (1)."""
 GROUPS = ("S3", "S4", "A5", "S5")
 TWINS = ("Z5", "Z60", "A4xZ5")
 """Solvable: Z60 and A4xZ5 share A5's vocabulary and differ in nothing else."""

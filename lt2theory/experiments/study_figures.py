@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lt2theory.experiments.study_cells import FAMILIES
-from lt2theory.experiments.study_recipes import RUNGS
+from lt2theory.experiments.study_recipes import FAMILIES, RUNGS
 from lt2theory.experiments.study_views import stages_reached
 from lt2theory.report.figures.curves import learning_curves
 from lt2theory.report.figures.stages import stages_by_family

@@ -12,9 +12,9 @@ from pathlib import Path
 import pandas as pd
 
 from lt2theory.experiments.cells import Cells, in_order
-from lt2theory.experiments.study_cells import FAMILIES, PAIR, loops
+from lt2theory.experiments.study_cells import PAIR, loops
 from lt2theory.experiments.study_figures import FIGURES
-from lt2theory.experiments.study_recipes import HEADLINE, LENGTHS, RUNGS
+from lt2theory.experiments.study_recipes import FAMILIES, HEADLINE, LENGTHS, RUNGS
 from lt2theory.experiments.study_table import TABLE, merge, read_study_table
 from lt2theory.experiments.study_tables import (
     NOT_RUN,

@@ -55,6 +55,9 @@ PATTERNS = {
 }
 """Layer patterns by the family's name; hybrids alternate, as far as the depth goes."""
 
+FAMILIES = ("softmax", "gdn", "gdn-window", "gdn-nsa", "full-gdn")
+"""Those that are compared over seeds (block 1)."""
+
 RECALL = OptimiserConfig(
     learning_rate=5e-4, weight_decay=0.01, warmup_steps=100, schedule="constant"
 )

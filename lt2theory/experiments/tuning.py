@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lt2theory.experiments.search_space import Setting, Space, configured, described, draw_settings
-from lt2theory.report.views import accuracies, outcomes
+from lt2theory.report.views import accuracies, outcomes, stage_outcomes
 from lt2theory.runs import Progress
 from lt2theory.training import CurriculumConfig, run_many
 
@@ -68,8 +68,9 @@ def tune(
 
     Returns:
         One row an arm and setting, the arm's best first: `arm`, `setting`, the values, `seeds`,
-        `solved` (of them), `steps` (mean; a run that did not solve its stages counts as its
-        budget) and `accuracy` (mean of the last evaluations). Rows of finalists hold all seeds.
+        `solved` (of them, every stage), `stages` (mean number that was solved), `steps` (mean; a
+        run that did not solve its stages counts as its budget) and `accuracy` (mean of the last
+        evaluations). Rows of finalists hold all seeds.
 
     Raises:
         ValueError: Two arms have one label, or a setting does not fit.
@@ -120,7 +121,7 @@ def standing(
     """Rank every arm's settings by what the runs have shown so far.
 
     More seeds come first (finalists before the others), then the share that solved every stage,
-    then fewer steps, then the accuracy of the last evaluation.
+    then more stages solved, then fewer steps, then the accuracy of the last evaluation.
 
     Args:
         table: Tidy table of the runs.
@@ -131,6 +132,8 @@ def standing(
         The table that `tune` returns, with `place`, the setting's number in the draw.
     """
     ends = outcomes(table)
+    stages = stage_outcomes(table)
+    passed = stages[stages["solved"]].groupby(["label", "seed"]).size()
     last = accuracies(table, "eval").groupby(["label", "seed"])["value"].last()
     rows = []
     for arm in arms:
@@ -139,7 +142,8 @@ def standing(
             runs = ends[ends["label"] == label]
             if runs.empty:
                 continue
-            scores = [last.get((label, seed), 0.0) for seed in runs["seed"]]
+            names = [(label, seed) for seed in runs["seed"]]
+            scores = [last.get(name, 0.0) for name in names]
             steps = runs["steps"].where(runs["solved"], arm.step_budget * max(1, len(arm.stages)))
             rows.append(
                 {"arm": arm.label, "setting": described(setting), "place": place}
@@ -147,6 +151,9 @@ def standing(
                 | {
                     "seeds": len(runs),
                     "solved": int(runs["solved"].sum()),
+                    "stages": float(
+                        np.mean([passed.get((label, seed), 0) for seed in runs["seed"]])
+                    ),
                     "steps": float(steps.mean()),
                     "accuracy": float(np.mean(scores)),
                 }
@@ -155,6 +162,7 @@ def standing(
     frame["share"] = frame["solved"] / frame["seeds"]
     order = {arm.label: number for number, arm in enumerate(arms)}
     frame["order"] = frame["arm"].map(order)
-    by = ["order", "seeds", "share", "steps", "accuracy"]
-    ranked = frame.sort_values(by, ascending=[True, False, False, True, False], kind="stable")
+    by = ["order", "seeds", "share", "stages", "steps", "accuracy"]
+    up = [True, False, False, False, True, False]
+    ranked = frame.sort_values(by, ascending=up, kind="stable")
     return ranked.drop(columns=["order", "share"]).reset_index(drop=True)

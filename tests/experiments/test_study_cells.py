@@ -5,8 +5,16 @@ from collections import Counter
 import pytest
 
 from lt2theory.experiments.cells import Cell, in_order, studies
-from lt2theory.experiments.study_cells import FAMILIES, GROUPS, PAIR, S3_SEEDS, SEEDS, loops
-from lt2theory.experiments.study_recipes import HEADLINE, LENGTHS, RUNGS, exact_start, recall, words
+from lt2theory.experiments.study_cells import GROUPS, PAIR, S3_SEEDS, SEEDS, loops
+from lt2theory.experiments.study_recipes import (
+    FAMILIES,
+    HEADLINE,
+    LENGTHS,
+    RUNGS,
+    exact_start,
+    recall,
+    words,
+)
 from lt2theory.training import CurriculumConfig
 
 

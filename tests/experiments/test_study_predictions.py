@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from lt2theory.experiments.study_cells import DIAGONAL, FAMILIES, GROUPS, loops
+from lt2theory.experiments.study_cells import DIAGONAL, GROUPS, loops
 from lt2theory.experiments.study_predictions import (
     EXPECTED,
     UNRUN,
@@ -15,6 +15,7 @@ from lt2theory.experiments.study_predictions import (
     judged,
     predictions,
 )
+from lt2theory.experiments.study_recipes import FAMILIES
 from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
 
 KEPT, BROKEN, OPEN = "as predicted", "not as predicted", "inconclusive"
