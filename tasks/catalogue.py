@@ -7,6 +7,7 @@ from tasks.distance_probe import DistanceProbe
 from tasks.dyck import Dyck
 from tasks.group_word import GroupWord
 from tasks.modular_addition import ModularAddition
+from tasks.modular_arithmetic import ModularArithmetic
 from tasks.mqar import Mqar
 from tasks.multi_hop_variables import MultiHopVariables
 from tasks.needle import Needle
@@ -32,6 +33,7 @@ _TASKS: tuple[type[Task], ...] = (
     Needle,
     MultiHopVariables,
     Dyck,
+    ModularArithmetic,
 )
 
 

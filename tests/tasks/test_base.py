@@ -29,6 +29,8 @@ CASES = [
     ("multi_hop_variables", {"order": "shuffled"}, 4),
     ("dyck", {}, 16),
     ("dyck", {"question": "valid"}, 16),
+    ("modular_arithmetic", {}, 16),
+    ("modular_arithmetic", {"brackets": True}, 18),
 ]
 # A new task is held to all of this as it is registered; knobs of its own are added above.
 CASES += [
@@ -74,6 +76,8 @@ GOLDEN = {
     "multi_hop_variables-shuffled": (1, "de8993fe48148219"),
     "dyck": (1, "12598d8e152a37e5"),
     "dyck-valid": (1, "24768e148d9a6bcd"),
+    "modular_arithmetic": (1, "aa0bb5d864535340"),
+    "modular_arithmetic-True": (1, "39d87ffc36267137"),
 }
 
 
