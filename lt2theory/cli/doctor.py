@@ -45,7 +45,7 @@ class DoctorOptions(BaseModel):
         None,
         ge=1,
         description="Processes at a time; by default 1 on a CPU, and on a GPU, where "
-        "compiling is most of the work, half as many as cores, at most 6.",
+        "compiling is most of the work, half as many as cores, at most 8.",
     )
 
 
@@ -81,6 +81,12 @@ def run(argv: list[str]) -> int:
 def _run(options: DoctorOptions, json: Path | None) -> int:
     """Measure and print as it goes."""
     from lt2theory.bench.doctor.advice import advise
+    from lt2theory.bench.doctor.kernels.text import (
+        kernel_head,
+        kernel_rows,
+        kernel_summary,
+        refused_lines,
+    )
     from lt2theory.bench.doctor.run import Doctor, Settings, default_device
     from lt2theory.bench.doctor.text import (
         OutcomeTable,
@@ -92,7 +98,7 @@ def _run(options: DoctorOptions, json: Path | None) -> int:
     from lt2theory.runs import write_json
 
     device = options.device or default_device()
-    workers = 1 if device == "cpu" else max(1, min(6, (os.cpu_count() or 1) // 2))
+    workers = 1 if device == "cpu" else max(1, min(8, (os.cpu_count() or 1) // 2))
     settings = Settings(
         device=device,
         full=options.full,
@@ -109,9 +115,17 @@ def _run(options: DoctorOptions, json: Path | None) -> int:
     _print([*served_lines(served), "", *table.head(len(doctor.cases), full=options.full)])
     for outcome in doctor.outcomes():
         _print(table.rows(outcome))
-    diagnosis = doctor.diagnosis(served)
+    kernels = []
+    for number, kernel in enumerate(doctor.kernels()):
+        kernels.append(kernel)
+        if kernel.verdict != "refused":
+            head = [] if number else ["", *kernel_head(len(doctor.kernel_checks))]
+            _print([*head, *kernel_rows(kernel)])
+    _print(refused_lines(kernels))
+    diagnosis = doctor.diagnosis(served, kernels)
     advice = advise(diagnosis)
-    _print([summary_line(diagnosis.outcomes), "", *advice_lines(advice)])
+    summary = [summary_line(diagnosis.outcomes), *([kernel_summary(kernels)] if kernels else [])]
+    _print([*summary, "", *advice_lines(advice)])
     if json is not None:
         write_json(json, {**diagnosis.to_json(), "advice": list(advice)})
     return DONE if diagnosis.healthy else CHECK_FAILED

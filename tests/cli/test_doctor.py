@@ -14,6 +14,8 @@ import pytest
 import lt2theory.cli.doctor as verb
 from lt2theory.bench.doctor import run as bench
 from lt2theory.bench.doctor.cases import Sizes
+from lt2theory.bench.doctor.kernels import measure
+from lt2theory.bench.doctor.kernels.table import KERNELS
 from lt2theory.bench.doctor.worker import answer
 from lt2theory.cli import main
 from lt2theory.ops import RECURRENCES
@@ -47,12 +49,38 @@ def test_a_healthy_machine_is_exit_0(tmp_path: Path, capsys: pytest.CaptureFixtu
     argv = [*GDN, "--backends", "chunked", "refusing", "--json", str(out)]
     assert main(argv) == 0
     content = json.loads(out.read_text())
-    assert set(content) == {"environment", "full", "served", "outcomes", "advice"}
+    assert set(content) == {"environment", "full", "served", "outcomes", "kernels", "advice"}
     assert [row["verdict"] for row in content["outcomes"]] == ["right"] * 2 + ["refused"] * 2
     said = capsys.readouterr().out
     assert "4 cases: 2 right, 2 refused" in said
     assert "refused: planted: take another" in said
     assert max(map(len, said.split("\n"))) <= 100
+
+
+def test_our_kernels_are_declined_without_a_gpu_and_checked_with_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measure, "is_interpreting", lambda: False)
+    monkeypatch.setattr(bench, "plan", lambda sizes, **_: ())
+    monkeypatch.setattr(bench.Doctor, "served", lambda self: ())
+    out = tmp_path / "doctor.json"
+    argv = ["doctor", "--device", "cpu", "--json", str(out)]
+    assert main(argv) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "our own Triton kernels, not checked: " in said
+    kernels = json.loads(out.read_text())["kernels"]
+    assert {row["verdict"] for row in kernels} == {"refused"}
+    assert {row["kernel"] for row in kernels} == {check.name for check in KERNELS}
+    assert f"{len(kernels)} checks of kernels: {len(kernels)} refused" in said
+
+    found = {"verdict": "wrong", "reason": "value of y: error 1.0e-01"}
+    monkeypatch.setattr(bench, "refusal", lambda device: None)
+    monkeypatch.setattr(
+        bench, "run_jobs", lambda jobs, *_, **__: ((job, job | found) for job in jobs)
+    )
+    assert main(argv) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "our own kernels that failed: delta inputs, delta rule," in said
 
 
 @pytest.mark.parametrize(

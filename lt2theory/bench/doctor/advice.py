@@ -25,6 +25,12 @@ def advise(diagnosis: Diagnosis) -> tuple[str, ...]:
         what is installed.
     """
     advice = [*_installations(diagnosis), *_measured(diagnosis.outcomes)]
+    broken = dict.fromkeys(each.kernel for each in diagnosis.kernels if each.failed)
+    if broken:
+        advice.append(
+            f"our own kernels that failed: {', '.join(broken)}; train with backend 'chunked' and "
+            "decode without `Decoder` until that is clear, and report the table above"
+        )
     for fault in faults_here(diagnosis.environment):
         kernels = ", ".join(fault.kernels)
         auto = "takes only after a gradient self-test" if fault.self_test else "avoids"

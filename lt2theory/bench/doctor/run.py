@@ -15,7 +15,9 @@ import torch
 from lt2theory.bench.doctor.cases import Case, Sizes, plan, sizes_for
 from lt2theory.bench.doctor.choices import Served
 from lt2theory.bench.doctor.environment import describe_environment
-from lt2theory.bench.doctor.measure import FAILURES, Outcome
+from lt2theory.bench.doctor.kernels.measure import KernelOutcome, refusal
+from lt2theory.bench.doctor.kernels.table import KERNELS
+from lt2theory.bench.doctor.measure import FAILURES, Outcome, Verdict
 from lt2theory.bench.doctor.pool import Died, run_jobs
 from lt2theory.bench.doctor.state import FinishedCases
 from lt2theory.mixers import MIXERS
@@ -56,18 +58,21 @@ class Diagnosis:
         full: Whether all sizes were measured.
         served: What `auto` takes, by mixer.
         outcomes: What every case came to.
+        kernels: What every check of our own kernels came to.
     """
 
     environment: dict[str, Any]
     full: bool
     served: tuple[Served, ...]
     outcomes: tuple[Outcome, ...]
+    kernels: tuple[KernelOutcome, ...] = ()
 
     @property
     def healthy(self) -> bool:
         """Whether nothing was wrong, crashed or hung, and every mixer is served."""
         served = all(each.backend for each in self.served)
-        return served and not any(outcome.failed for outcome in self.outcomes)
+        results: tuple[Outcome | KernelOutcome, ...] = (*self.outcomes, *self.kernels)
+        return served and not any(outcome.failed for outcome in results)
 
     def to_json(self) -> dict[str, Any]:
         """The diagnosis as JSON values."""
@@ -76,6 +81,7 @@ class Diagnosis:
             "full": self.full,
             "served": [each.to_json() for each in self.served],
             "outcomes": [outcome.to_json() for outcome in self.outcomes],
+            "kernels": [outcome.to_json() for outcome in self.kernels],
         }
 
     @classmethod
@@ -93,6 +99,7 @@ class Diagnosis:
             values["full"],
             tuple(Served.from_json(each) for each in values["served"]),
             tuple(Outcome.from_json(each) for each in values["outcomes"]),
+            tuple(KernelOutcome.from_json(each) for each in values["kernels"]),
         )
 
 
@@ -177,18 +184,48 @@ class Doctor:
             self._finished.add(outcome)
             yield outcome
 
-    def diagnosis(self, served: Sequence[Served]) -> Diagnosis:
+    @property
+    def kernel_checks(self) -> tuple[tuple[str, str], ...]:
+        """Our own kernels by name and dtype; none where mixers or backends were named."""
+        if self._settings.mixers or self._settings.backends:
+            return ()
+        return tuple((check.name, dtype) for check in KERNELS for dtype in check.tolerances)
+
+    def kernels(self) -> Iterator[KernelOutcome]:
+        """Check our own kernels, each in every dtype; the state file does not hold them.
+
+        Yields:
+            The outcomes as they end, or of every check that nothing can run here.
+        """
+        reason = refusal(self._settings.device)
+        if reason is not None:
+            for name, dtype in self.kernel_checks:
+                yield KernelOutcome(name, dtype, "refused", reason)
+            return
+        jobs = [{"kernel": name, "dtype": dtype} for name, dtype in self.kernel_checks]
+        for job, answer in self._run(jobs):
+            if isinstance(answer, Died):
+                verdict: Verdict = "hung" if answer.hung else "crashed"
+                yield KernelOutcome(job["kernel"], job["dtype"], verdict, answer.reason)
+            else:
+                yield KernelOutcome.from_json(answer)
+
+    def diagnosis(
+        self, served: Sequence[Served], kernels: Sequence[KernelOutcome] = ()
+    ) -> Diagnosis:
         """Everything together, when all cases have ended.
 
         Args:
             served: What `served` returned.
+            kernels: What `kernels` yielded.
 
         Returns:
             The diagnosis, with the outcomes in the order of the cases.
         """
         known = [self._finished.get(case) for case in self.cases]
         outcomes = tuple(outcome for outcome in known if outcome is not None)
-        return Diagnosis(self.environment, self._settings.full, tuple(served), outcomes)
+        full = self._settings.full
+        return Diagnosis(self.environment, full, tuple(served), outcomes, tuple(kernels))
 
     def _run(self, jobs: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], Any]]:
         """Have jobs done by worker processes."""

@@ -17,7 +17,8 @@ def answer(job: dict[str, Any], device: str) -> dict[str, Any]:
     """Do one job.
 
     Args:
-        job: `{"case": ...}` with a case's fields, or `{"choose": mixer}`.
+        job: `{"case": ...}` with a case's fields, `{"kernel": name, "dtype": ...}`, or
+            `{"choose": mixer}`.
         device: Where to run it.
 
     Returns:
@@ -25,10 +26,13 @@ def answer(job: dict[str, Any], device: str) -> dict[str, Any]:
     """
     from lt2theory.bench.doctor.cases import Case
     from lt2theory.bench.doctor.choices import Served, find_served
+    from lt2theory.bench.doctor.kernels.measure import measure_kernel
     from lt2theory.bench.doctor.measure import measure
 
     if "case" in job:
         return measure(Case(**job["case"]), device).to_json()
+    if "kernel" in job:
+        return measure_kernel(job["kernel"], job["dtype"], device).to_json()
     try:
         return find_served(job["choose"], device).to_json()
     except Exception as error:  # noqa: BLE001 - it is to be reported, and the rest to go on

@@ -1,0 +1,1 @@
+"""Our own Triton kernels, each one alone against plain torch in float64."""
