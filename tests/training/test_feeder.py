@@ -1,6 +1,11 @@
 """Batches from another process: the bytes of those made here, whatever is asked for in turn."""
 
 import contextlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,3 +51,35 @@ def test_a_process_that_has_ended_is_named(make_config: Any) -> None:
     with pytest.raises(RuntimeError, match="the process that makes batches has ended"):
         feeder.batch(resolve(make_config()), 12, 0)
     feeder.close()
+
+
+CHILD = """
+import sys, time
+from lt2theory.training.feeder import Feeder
+if __name__ == "__main__":
+    print(Feeder()._process.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_it_ends_with_the_process_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text(CHILD)
+    command = [sys.executable, str(tmp_path / "child.py")]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    ) as parent:
+        assert parent.stdout is not None
+        number = int(parent.stdout.readline())
+        parent.kill()
+    until = time.monotonic() + 30
+    while time.monotonic() < until and Path(f"/proc/{number}/cmdline").exists():
+        if not Path(f"/proc/{number}/cmdline").read_bytes():
+            break  # a zombie, which nobody has waited for
+        time.sleep(0.1)
+    else:
+        assert not Path(f"/proc/{number}").exists()

@@ -1,7 +1,12 @@
 """Runs side by side give the bytes of runs alone; sessions end in time and go on."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +77,40 @@ def test_the_end_of_the_time_leaves_checkpoints_and_the_next_session_the_same_by
     assert len(sessions) >= 3
     for line in sessions:
         assert 0 < line["device_seconds"] <= line["seconds"]
+
+
+CHILD = """
+import json, sys
+from pathlib import Path
+from lt2theory.training import CurriculumConfig, Job, share_device
+root, *configs = json.loads(Path(sys.argv[1]).read_text())
+made = [CurriculumConfig.model_validate(config) for config in configs]
+share_device([Job(c, Path(root, f"seed{c.seed}")) for c in made], device="cpu", at_once=2)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_session_goes_on_to_the_same_bytes(
+    tmp_path: Path, make_config: Any, results: Any
+) -> None:
+    jobs = jobs_in(
+        tmp_path / "parts", make_config, range(2), step_budget=75, min_steps=75, threads=1
+    )
+    asked = [str(tmp_path / "parts"), *(job.config.to_json() for job in jobs)]
+    (tmp_path / "jobs.json").write_text(json.dumps(asked))
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "jobs.json")]
+    with subprocess.Popen(command) as process:
+        while not all(list(job.folder.glob("checkpoints/*-step-*")) for job in jobs):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    assert "unfinished" in [run_status(job.folder) for job in jobs]
+    with warnings.catch_warnings():
+        # The killed process had another number of threads, and the revision is not a fixed one.
+        warnings.filterwarnings("ignore", ".*is resumed at step .* under another environment")
+        share_device(jobs, device="cpu", at_once=2)
+    for name, folder in alone(jobs, tmp_path / "whole").items():
+        assert results(tmp_path / "parts" / name) == results(folder)
 
 
 def test_a_session_of_no_time_stops_at_once(tmp_path: Path, make_config: Any) -> None:
