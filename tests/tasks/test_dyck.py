@@ -8,28 +8,10 @@ from scipy.stats import chisquare
 
 import tasks
 from tasks.streams import Stream
+from tests.tasks.oracles import labels_of, read_brackets
 
 STAGES = tasks.create("dyck").stages
 QUESTIONS = ("closing", "valid")
-
-
-def read(names):
-    """Whether a word is valid, and its open brackets, by a stack of names."""
-    stack = []
-    for name in names:
-        if name[0] == "(":
-            stack.append(name[1:])
-        elif not stack or stack.pop() != name[1:]:
-            return False, stack
-    return True, stack
-
-
-def label(names, question):
-    valid, stack = read(names)
-    if question == "valid":
-        return "OK" if valid else "BAD"
-    assert valid
-    return f"){stack[-1]}" if stack else "."
 
 
 def check_labels(task, stage, size=3):
@@ -38,8 +20,7 @@ def check_labels(task, stage, size=3):
     assert mask.all()
     for row, labels in zip(inputs, targets, strict=True):
         names = task.decode(row)
-        expected = [label(names[: t + 1], task.question) for t in range(stage)]
-        assert task.decode(labels) == expected
+        assert task.decode(labels) == labels_of(row, task)
         heights = np.cumsum([1 if name[0] == "(" else -1 for name in names])
         assert heights.min() >= 0
         assert heights.max() == task.depth
@@ -70,7 +51,7 @@ def test_listed_words_are_all_words(types, depth, stage, question):
     count = task.instance_count(stage)
     codes = task._at(np.arange(count), stage)
     inputs, _ = task._render(codes, stage, Stream("unused"))
-    words = {tuple(task.decode(row)) for row in inputs if read(task.decode(row))[0]}
+    words = {tuple(task.decode(row)) for row in inputs if read_brackets(task.decode(row))[0]}
     last = task.depth - task.num_open(stage)
     found = set()
     for word in itertools.product("ud", repeat=stage - last):

@@ -9,41 +9,9 @@ from scipy.stats import chisquare
 import tasks
 from tasks import expressions
 from tasks.streams import Stream
+from tests.tasks.oracles import arithmetic_value, labels_of
 
 FORMS = (False, True)
-
-
-def value(tokens):
-    """The integer value of a text, by recursive descent; consumes the tokens."""
-    total, sign = 0, 1
-    while True:
-        product = factor(tokens)
-        while tokens[:1] == ["*"]:
-            tokens.pop(0)
-            product *= factor(tokens)
-        total += sign * product
-        if not tokens or tokens[0] == ")":
-            return total
-        sign = {"+": 1, "-": -1}[tokens.pop(0)]
-
-
-def factor(tokens):
-    token = tokens.pop(0)
-    if token != "(":
-        return int(token)
-    inner = value(tokens)
-    assert tokens.pop(0) == ")"
-    return inner
-
-
-def label(names, modulus):
-    """The label after a prefix."""
-    if names[-1] != "=":
-        return "-"
-    tokens = names[:-1]
-    result = value(tokens)
-    assert not tokens
-    return str(result % modulus)
 
 
 def check_labels(task, stage, size=3):
@@ -51,8 +19,7 @@ def check_labels(task, stage, size=3):
     assert inputs.shape == (size, stage)
     for row, labels in zip(inputs, targets, strict=True):
         names = task.decode(row)
-        expected = [label(names[: t + 1], task.modulus) for t in range(stage)]
-        assert task.decode(labels) == expected
+        assert task.decode(labels) == labels_of(row, task)
         signs = sum(name in "+-*" for name in names)
         assert names.count("(") == names.count(")") == (signs if task.brackets else 0)
         assert set(names) & {"+", "-", "*"} <= set(task.operators)
@@ -140,7 +107,7 @@ def test_floors_equal_exhaustive_enumeration(knobs, stage):
         "majority": [Counter(answers.tolist()).most_common(1)[0][0]] * len(texts),
     }
     if task.brackets:
-        guesses["right_part"] = [value(right_part(text)) % n for text in texts]
+        guesses["right_part"] = [arithmetic_value(right_part(text)) % n for text in texts]
     elif "*" in task.operators:
         guesses["left_to_right"] = [left_to_right(text) % n for text in texts]
     floors = task.floors(stage)

@@ -7,29 +7,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import tasks
+from tests.tasks.oracles import WIDTHS, labels_of, needles_of
 
 KINDS = ("word", "number", "hex")
-WIDTHS = {"word": 1, "number": 7, "hex": 8}
-
-
-def needles_of(task, names):
-    """Keys and values of the needles in a haystack, as text."""
-    width = WIDTHS[task.key]
-    found = []
-    for at in [i for i, name in enumerate(names) if name == "NEEDLE"]:
-        key, marker = names[at + 1 : at + 1 + width], names[at + 1 + width]
-        assert marker == "IS"
-        found.append((tuple(key), names[at + 2 + width :][: WIDTHS[task.value]]))
-    return found
-
-
-def label(task, names):
-    """The label after a prefix: the value of the queried key, as far as blanks were given."""
-    if names[-1] != "_":
-        return "-"
-    query = names.index("QUERY")
-    key = tuple(names[query + 1 : query + 1 + WIDTHS[task.key]])
-    return dict(needles_of(task, names[:query]))[key][names.count("_") - 1]
 
 
 def check_labels(task, stage, size=2):
@@ -37,8 +17,8 @@ def check_labels(task, stage, size=2):
     assert inputs.shape == (size, stage)
     for row, labels in zip(inputs, targets, strict=True):
         names = task.decode(row)
-        assert task.decode(labels) == [label(task, names[: t + 1]) for t in range(stage)]
-        found = needles_of(task, names)
+        assert task.decode(labels) == labels_of(row, task)
+        found = needles_of(names, task)
         assert len(dict(found)) == len(found) == task.needles
         hay = names[: names.index("QUERY")]
         filler = sum(name[0] == "~" for name in hay)
@@ -119,7 +99,7 @@ def test_shortcuts_score_their_floors(knobs):
     every_name = task.token_names
     names = [every_name[symbol] for symbol in symbols]
     for row in range(size):
-        found = needles_of(task, [every_name[token] for token in inputs[row]])
+        found = needles_of([every_name[token] for token in inputs[row]], task)
         answer = [every_name[token] for token in targets[row, -width:]]
         shown = [token for _, value in found for token in value]
         guesses = {
