@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lt2theory.ops.sparse.index_launch import Block, Thresholds, precision
 
-_LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634
 
 
 @dataclass(frozen=True)
@@ -171,10 +171,18 @@ def add_gradients(heads: Heads, block: Block, masks: Masks, gradients: Gradients
     _launch(key_gradient_kernel, "key_gradient", heads, block, masks, written)
 
 
-def _tiling(kernel: str, heads: Heads) -> Tiling:
+def kind_of(heads: Heads) -> str:
+    """What a tile of these heads must hold.
+
+    Args:
+        heads: What is attended to.
+
+    Returns:
+        The second part of a key of `TILINGS`.
+    """
     if heads.q.dtype == torch.float32:
-        return TILINGS[kernel, "float32"]
-    return TILINGS[kernel, "wide" if heads.q.shape[-1] > 128 else "half"]
+        return "float32"
+    return "wide" if heads.q.shape[-1] > 128 else "half"
 
 
 @dataclass(frozen=True)
@@ -215,7 +223,7 @@ def _launch(
 
     batch, length, count, width = heads.q.shape
     num_keys, groups, values = heads.v.shape[1:]
-    tiling = _tiling(name, heads)
+    tiling = TILINGS[name, kind_of(heads)]
     if name == "key_gradient":
         lists = _tiles(block, masks, merged=1, transposed=True)
         grid = (-(-block.keys // tiling.keys), batch * groups)
@@ -224,7 +232,7 @@ def _launch(
         grid = (block.whole_rows // tiling.queries, batch * count)
     kernel[grid](
         heads.q, heads.k, heads.v, masks.mask, lists.places, lists.count, *tensors,
-        heads.scale * _LOG2_E, *(() if name == "forward" else (heads.scale,)),
+        heads.scale * LOG2_E, *(() if name == "forward" else (heads.scale,)),
         length, num_keys, block.start, *block.order.shape[1:], *lists.places.shape[1:],
         H=count, G=groups, DK=width, DV=values, BM=tiling.queries, BN=tiling.keys,
         BK=max(16, triton.next_power_of_2(width)), BV=max(16, triton.next_power_of_2(values)),

@@ -22,7 +22,7 @@ BLOCK_ATTENTIONS: Registry[AttentionWorkload, BlockAttentionRunner] = Registry(
         Backend(
             name="triton",
             load=lambda: triton_block_sparse,
-            merit="reads the selected blocks in one kernel; first derivatives only",
+            merit="reads a block once for all queries that select it; first derivatives only",
             refuses=refuses,
             declines=declines,
         ),

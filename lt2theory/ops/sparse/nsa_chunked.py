@@ -9,7 +9,6 @@ Axes: b batch, t queries of a chunk, m keys, c complete blocks, g key heads, r q
 s blocks that a query selects, l tokens of a block, k key width, v value width.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,8 +27,6 @@ from lt2theory.ops.sparse.nsa_reference import (
 
 _GATHERED_NUMBERS = 2**22
 """Keys and values that one chunk gathers, in numbers: enough to keep the device busy."""
-_SCORED_NUMBERS = 2**25
-"""Scores of blocks and entries of lists of one chunk where a kernel reads the blocks."""
 _MIN_CHUNK = 16
 
 
@@ -57,22 +54,13 @@ class _Blocks:
     own_start: Int64[Tensor, "b m"]
 
 
-Reader = Callable[[int, int, Tensor, Tensor], Tensor]
-"""Attention of queries `start` to `stop - 1` to their lists of keys `[b t g n]`, where those count.
-
-It returns `[b t g r v]`."""
-
-
-def chunked_block_sparse(
-    problem: BlockSparseProblem, reader: Reader | None = None
-) -> Float[Tensor, "b t h v"]:
+def chunked_block_sparse(problem: BlockSparseProblem) -> Float[Tensor, "b t h v"]:
     """Native sparse attention in plain torch; see `reference_block_sparse` for its meaning.
 
     The window branch goes through `chunked_attention`, which has no second derivatives.
 
     Args:
         problem: The attention.
-        reader: Reads the selected blocks; None gathers them in plain torch.
 
     Returns:
         The outputs, in the dtype of the queries.
@@ -82,11 +70,11 @@ def chunked_block_sparse(
         return problem.v.new_zeros(batch, 0, heads, problem.v.shape[-1])
     wide = in_state_dtype(no_larger_than_the_text(problem))
     blocks = _split(wide)
-    chunk = _chunk(wide, kernel=reader is not None)
+    chunk = _chunk(wide)
     parts = []
     for start in range(0, length, chunk):
         stop = min(start + chunk, length)
-        part = partial(_two_branches, wide, blocks, start, stop, reader)
+        part = partial(_two_branches, wide, blocks, start, stop)
         again = length > chunk and torch.is_grad_enabled()
         parts.append(
             checkpoint(part, use_reentrant=False, preserve_rng_state=False) if again else part()
@@ -96,13 +84,10 @@ def chunked_block_sparse(
     return output.to(problem.q.dtype)
 
 
-def _chunk(problem: BlockSparseProblem, *, kernel: bool) -> int:
-    """Queries of a chunk: a kernel gathers nothing into memory, so scores and lists decide."""
-    batch, num_keys, groups, width = problem.k.shape
+def _chunk(problem: BlockSparseProblem) -> int:
+    """Queries of a chunk."""
+    batch, _, groups, width = problem.k.shape
     listed = batch * groups * problem.num_blocks * problem.block_size
-    if kernel:
-        scored = batch * problem.q.shape[2] * (num_keys // problem.block_size)
-        return max(_MIN_CHUNK, _SCORED_NUMBERS // max(1, scored + listed))
     gathered = listed * (width + problem.v.shape[-1])
     return max(_MIN_CHUNK, _GATHERED_NUMBERS // max(1, gathered))
 
@@ -142,7 +127,7 @@ def _split(problem: BlockSparseProblem) -> _Blocks:
 
 
 def _two_branches(
-    problem: BlockSparseProblem, blocks: _Blocks, start: int, stop: int, reader: Reader | None
+    problem: BlockSparseProblem, blocks: _Blocks, start: int, stop: int
 ) -> Float[Tensor, "b t h v"]:
     """The gated compressed and selected branches of queries `start` to `stop - 1`."""
     past = problem.k.shape[1] - problem.q.shape[1]
@@ -167,10 +152,7 @@ def _two_branches(
     read = read & (keys <= tokens[:, None, None])
     if real is not None:
         read = read & (real >= 0)[:, :, None, None]
-    if reader is None:
-        selected = _read(q, blocks.rows, keys, read, problem.k.shape)
-    else:
-        selected = reader(start, stop, keys, read)
+    selected = _read(q, blocks.rows, keys, read, problem.k.shape)
     gates = problem.gates[:, start:stop].unflatten(2, (groups, -1))
     output: Tensor = gates[..., :1] * compressed + gates[..., 1:2] * selected
     return output.flatten(2, 3)

@@ -1,10 +1,9 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 """Triton kernels for attention of every query to its own list of keys.
 
-What native sparse attention reads from its selected blocks and DeepSeek sparse attention from its
-indexer's choice is this one op; FLA has it for groups of 16 query heads and more only, and not for
-single keys. Memory grows with the lists, never with queries times keys. Importing this module
-imports Triton.
+What DeepSeek sparse attention reads from its indexer's choice is this one op; FLA has it for groups
+of 16 query heads and more only, and not for single keys. Memory grows with the lists, never with
+queries times keys. Importing this module imports Triton.
 
 Axes: b batch, t queries, m keys, g key heads, r query heads of one, n keys a list, k and v widths.
 """

@@ -1,0 +1,295 @@
+"""The branches of native sparse attention as spans: launches of `triton_span`.
+
+Triton is imported when a kernel is launched, not with this module.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int32
+from torch import Tensor
+
+from lt2theory.ops.sparse.index_launch import precision
+from lt2theory.ops.sparse.masked_launch import LOG2_E, Heads, Tiling, kind_of
+from lt2theory.ops.sparse.nsa_spans import Spans
+
+TILINGS = {
+    ("forward", "half"): Tiling(128, 64, 8, 2),
+    ("query_gradient", "half"): Tiling(64, 64, 4, 2),
+    ("key_gradient", "half"): Tiling(64, 64, 8, 2),
+    ("forward", "wide"): Tiling(64, 64, 8, 2),
+    ("query_gradient", "wide"): Tiling(64, 32, 4, 2),
+    ("key_gradient", "wide"): Tiling(32, 32, 8, 2),
+    ("forward", "float32"): Tiling(32, 32, 8, 1),
+    ("query_gradient", "float32"): Tiling(32, 32, 4, 1),
+    ("key_gradient", "float32"): Tiling(32, 32, 8, 1),
+}
+"""By kernel and by what a tile must hold: halves, keys wider than 128, or float32."""
+_PROGRAMS = 264
+"""Programs that keep a GPU busy."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One branch, without its gates.
+
+    Attributes:
+        number: Its place among the gates.
+        heads: Queries, and the keys and values that the branch reads.
+        rest: What the keys have beyond their dtype's digits, or None.
+        spans: What every query reads of them.
+    """
+
+    number: int
+    heads: Heads
+    rest: Float[Tensor, "b m g k"] | None
+    spans: Spans
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Queries `start` to `stop - 1` of `count` rows and key heads from `first` on.
+
+    Rows and key heads are numbered together, `row * key heads + key head`.
+
+    Attributes:
+        first: First of them.
+        count: How many.
+        start: First query.
+        stop: Query after the last.
+    """
+
+    first: int
+    count: int
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """Queries of a row."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the queries of a piece have of keys outside a span: p places a query, some unused.
+
+    Attributes:
+        values: Outputs or gradients by key head, query, place and query head `[j n p r w]`.
+        lse: Logarithms to base 2 of the sums of exponentials `[j n p r]`; of gradients, empty.
+        taken: Blocks that every query takes `[j n]`.
+        each: Places of a block.
+    """
+
+    values: Float[Tensor, "j n p r w"]
+    lse: Float[Tensor, "..."]
+    taken: Int32[Tensor, "j n"]
+    each: int
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """What the way back reads, for all three branches, and the sums that it writes.
+
+    Attributes:
+        output: Gradient of the gated sum `[b t h v]`.
+        gates: Gates of the branches `[b t h 3]`.
+        dots: Products of `output` with every branch `[b t h 3]`, float32.
+        q: Gradient of the queries in float32 `[b t h k]`.
+        k: Gradient of the keys in float32 `[b m g k]`.
+        v: Gradient of the values in float32 `[b m g v]`.
+    """
+
+    output: Float[Tensor, "b t h v"]
+    gates: Float[Tensor, "b t h 3"]
+    dots: Float[Tensor, "b t h 3"]
+    q: Float[Tensor, "b t h k"]
+    k: Float[Tensor, "b m g k"]
+    v: Float[Tensor, "b m g v"]
+
+
+def whole(heads: Heads) -> Piece:
+    """All queries.
+
+    Args:
+        heads: Whose.
+
+    Returns:
+        One piece.
+    """
+    return Piece(0, len(heads.q) * heads.k.shape[2], 0, heads.q.shape[1])
+
+
+def attend(
+    branch: Branch,
+    output: Float[Tensor, "b t h v"],
+    lse: Float[Tensor, "b t h"],
+    piece: Piece,
+    parts: Parts | None = None,
+) -> None:
+    """Write the outputs of a branch.
+
+    Args:
+        branch: The branch.
+        output: Where they are written; zero where nothing is read.
+        lse: Where the logarithms to base 2 of the sums of exponentials are written.
+        piece: Whose queries.
+        parts: Outputs of other keys that join these.
+    """
+    from lt2theory.ops.sparse.triton_span import span_forward_kernel
+
+    # Without parts no pointer to them is followed.
+    other = (lse,) * 3 if parts is None else (parts.values, parts.lse, parts.taken)
+    written = (*other, output, lse)
+    _by_queries(span_forward_kernel, "forward", branch, piece, parts, written)
+
+
+def add_query_gradient(
+    branch: Branch,
+    gradients: Gradients,
+    lse: Float[Tensor, "b t h"],
+    piece: Piece,
+    *,
+    parts: Parts | None = None,
+    add: bool = True,
+) -> None:
+    """Write or add the gradient of the queries.
+
+    Args:
+        branch: The branch.
+        gradients: What is read and written.
+        lse: Logarithms to base 2 of the sums of exponentials of the branch.
+        piece: Whose queries.
+        parts: Gradients from other keys that join these.
+        add: Whether it is added to what is there.
+    """
+    from lt2theory.ops.sparse.triton_span import span_query_gradient_kernel
+
+    other = (lse,) * 2 if parts is None else (parts.values, parts.taken)
+    tensors = (*other, gradients.output, lse, gradients.dots, gradients.gates, gradients.q)
+    name, factor = "query_gradient", (branch.heads.scale,)
+    _by_queries(
+        *(span_query_gradient_kernel, name, branch, piece, parts, tensors),
+        factor=factor,
+        BRANCH=branch.number,
+        ADD=add,
+    )
+
+
+def add_key_gradient(
+    branch: Branch, gradients: Gradients, lse: Float[Tensor, "b t h"], *, add: bool = True
+) -> None:
+    """Write or add the gradients of keys and values.
+
+    Args:
+        branch: The branch.
+        gradients: What is read and written.
+        lse: Logarithms to base 2 of the sums of exponentials of the branch.
+        add: Whether they are added to what is there.
+    """
+    _key_gradient(branch, gradients, lse, (gradients.k, gradients.v), splits=1, add=add)
+
+
+def key_gradients(
+    branch: Branch, gradients: Gradients, lse: Float[Tensor, "b t h"]
+) -> tuple[Float[Tensor, "b m g k"], Float[Tensor, "b m g v"]]:
+    """The gradients of a branch's own keys and values, where these are few and readers many.
+
+    Args:
+        branch: The branch.
+        gradients: What is read.
+        lse: Logarithms to base 2 of the sums of exponentials of the branch.
+
+    Returns:
+        Both in float32.
+    """
+    heads = branch.heads
+    tiling = TILINGS["key_gradient", kind_of(heads)]
+    programs = -(-heads.k.shape[1] // tiling.keys) * len(heads.k) * heads.k.shape[2]
+    splits = max(1, min(_PROGRAMS // programs, heads.q.shape[1] // tiling.queries))
+    out = tuple(x.new_empty(splits, *x.shape, dtype=torch.float32) for x in (heads.k, heads.v))
+    _key_gradient(branch, gradients, lse, out, splits=splits, add=False)
+    return out[0].sum(0), out[1].sum(0)
+
+
+def _key_gradient(
+    branch: Branch,
+    gradients: Gradients,
+    lse: Tensor,
+    written: tuple[Tensor, ...],
+    *,
+    splits: int,
+    add: bool,
+) -> None:
+    from lt2theory.ops.sparse.triton_span import span_key_gradient_kernel
+
+    heads, spans = branch.heads, branch.spans
+    batch, length, count, _ = heads.q.shape
+    num_keys, groups = heads.k.shape[1:3]
+    tiling = TILINGS["key_gradient", kind_of(heads)]
+    readers = spans.readers(num_keys, tiling.keys)
+    tiles = readers.shape[2]
+    span_key_gradient_kernel[(tiles, batch * groups, splits)](
+        *_read(branch), readers, gradients.output, lse, gradients.dots, gradients.gates, *written,
+        heads.scale * LOG2_E, heads.scale, length, num_keys, batch, tiles,
+        G=groups, R=count // groups, SPLIT=branch.rest is not None, BRANCH=branch.number, ADD=add,
+        **sizes_of(heads, tiling),
+    )  # fmt: skip
+
+
+def _read(branch: Branch) -> tuple[Tensor, ...]:
+    heads, spans = branch.heads, branch.spans
+    rest = heads.k if branch.rest is None else branch.rest
+    return heads.q, heads.k, rest, heads.v, spans.low, spans.high
+
+
+def sizes_of(heads: Heads, tiling: Tiling) -> dict[str, Any]:
+    """What every kernel that multiplies is compiled for.
+
+    Args:
+        heads: What is attended to.
+        tiling: How it is cut.
+
+    Returns:
+        Arguments of a kernel.
+    """
+    import triton
+
+    width, values = heads.q.shape[-1], heads.v.shape[-1]
+    return {
+        "DK": width,
+        "DV": values,
+        "BM": tiling.queries,
+        "BN": tiling.keys,
+        "BK": max(16, triton.next_power_of_2(width)),
+        "BV": max(16, triton.next_power_of_2(values)),
+        "PREC": precision(heads.q),
+        "num_warps": tiling.warps,
+        "num_stages": tiling.stages,
+    }
+
+
+def _by_queries(
+    kernel: Any,
+    name: str,
+    branch: Branch,
+    piece: Piece,
+    parts: Parts | None,
+    tensors: tuple[Tensor, ...],
+    *,
+    factor: tuple[float, ...] = (),
+    **more: Any,
+) -> None:
+    """Run a kernel on every tile of queries and head of a piece."""
+    heads = branch.heads
+    _, length, count, _ = heads.q.shape
+    num_keys, groups = heads.k.shape[1:3]
+    tiling = TILINGS[name, kind_of(heads)]
+    kernel[(-(-piece.length // tiling.queries), piece.count * (count // groups))](
+        *_read(branch), *tensors, heads.scale * LOG2_E, *factor,
+        length, num_keys, piece.first, piece.start, piece.length,
+        G=groups, R=count // groups, P=0 if parts is None else parts.values.shape[2],
+        EACH=1 if parts is None else parts.each, SPLIT=branch.rest is not None,
+        **more, **sizes_of(heads, tiling),
+    )  # fmt: skip

@@ -1,0 +1,139 @@
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+"""Triton kernels for attention of all queries that take a block of keys to this block.
+
+Rows of queries are gathered, keys are not, and tiles are dense. What a query reads of one block, or
+of a piece of BN keys of it, is a part: a softmax of its own with the logarithm of its sum, joined
+with the others in `triton_span`. Scores are in base 2: `scale` has been multiplied by log2(e).
+Importing this module imports Triton.
+
+One launch serves N queries from START of rows and key heads FIRST and on (`j` of them).
+
+Axes: b batch, t queries, m keys, g key heads, r query heads of one, c blocks, k and v widths.
+"""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+from lt2theory.ops.interpreting import whole_range
+from lt2theory.ops.workload import is_interpreting
+
+if is_interpreting():
+    range = whole_range
+
+
+@triton.jit
+@no_type_check
+def block_forward_kernel(
+    Q, K, V, LAST, LISTS, ENDS, TILE_ENDS, JOBS, PARTS, LSE, scale, T, M, C, FIRST, START, N, COUNT,
+    G: tl.constexpr, R: tl.constexpr, SLOTS: tl.constexpr, SIZE: tl.constexpr, EACH: tl.constexpr,
+    DK: tl.constexpr, DV: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, CK: tl.constexpr, CV: tl.constexpr, PREC: tl.constexpr,
+):  # fmt: skip
+    """One tile of the query heads that take a block (JOBS, of COUNT), and one piece of the block.
+
+    Widths are cut into pieces of CK and CV, so that 96 and 192 need no wider tiles.
+    """
+    job = tl.load(JOBS + tl.program_id(0))
+    if job < COUNT:
+        piece = tl.program_id(1)
+        j = job.to(tl.int64) // C
+        b = (FIRST + j) // G
+        g = (FIRST + j) % G
+        begin = tl.load(ENDS + job - 1, mask=job > 0, other=0)
+        end = tl.load(ENDS + job)
+        tile = tl.program_id(0) - tl.load(TILE_ENDS + job - 1, mask=job > 0, other=0)
+        row = tile * BM + tl.arange(0, BM)
+        inside = row < (end - begin) * R
+        entry = tl.load(LISTS + begin + row // R, mask=inside, other=0)
+        r = row % R
+        q_at = ((b * T + START + entry // SLOTS) * G + g) * R + r
+        offset = piece * BN + tl.arange(0, BN)
+        m = tl.load(LAST + b * C + job % C) - SIZE + 1 + offset
+        real = offset < SIZE
+        key = (b * M + m) * G + g
+        s = tl.zeros([BM, BN], tl.float32)
+        for first in tl.static_range(0, DK, CK):
+            c = first + tl.arange(0, CK)
+            q_mask = inside[:, None] & (c < DK)[None, :]
+            q = tl.load(Q + q_at[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
+            k_mask = real[:, None] & (c < DK)[None, :]
+            k = tl.load(K + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+            s = tl.dot(q, tl.trans(k), acc=s, input_precision=PREC)
+        s = tl.where(real[None, :], s * scale, float("-inf"))
+        top = tl.max(s, 1)
+        p = tl.exp2(s - top[:, None])
+        total = tl.sum(p, 1)
+        part = ((j * N * SLOTS + entry) * EACH + piece) * R + r
+        tl.store(LSE + part, top + tl.log2(total), mask=inside)
+        p = (p / total[:, None]).to(V.dtype.element_ty)
+        for first in tl.static_range(0, DV, CV):
+            w = first + tl.arange(0, CV)
+            v_mask = real[:, None] & (w < DV)[None, :]
+            v = tl.load(V + key[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
+            o = tl.dot(p, v, input_precision=PREC)
+            o_mask = inside[:, None] & (w < DV)[None, :]
+            out = PARTS + part[:, None] * DV + w[None, :]
+            tl.store(out, o.to(PARTS.dtype.element_ty), mask=o_mask)
+
+
+@triton.jit
+@no_type_check
+def block_gradient_kernel(
+    Q, K, V, LAST, LISTS, ENDS, DO, LSE, DOTS, GATES, PARTS, DK_OUT, DV_OUT, scale, factor,
+    T, M, C, FIRST, START, N,
+    G: tl.constexpr, R: tl.constexpr, SLOTS: tl.constexpr, SIZE: tl.constexpr, EACH: tl.constexpr,
+    BRANCH: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
+):  # fmt: skip
+    """What a block's takers add to the gradients of a piece of it, and their own gradients by part.
+
+    Only this program touches them, so the sums have a fixed order.
+    """
+    j = tl.program_id(1).to(tl.int64)
+    b = (FIRST + j) // G
+    g = (FIRST + j) % G
+    job = j * C + tl.program_id(0) // EACH
+    piece = tl.program_id(0) % EACH
+    begin = tl.load(ENDS + job - 1, mask=job > 0, other=0)
+    rows = (tl.load(ENDS + job) - begin) * R
+    if rows > 0:
+        c = tl.arange(0, BK)
+        w = tl.arange(0, BV)
+        offset = piece * BN + tl.arange(0, BN)
+        m = tl.load(LAST + b * C + tl.program_id(0) // EACH) - SIZE + 1 + offset
+        real = offset < SIZE
+        key = (b * M + m) * G + g
+        k_mask = real[:, None] & (c < DK)[None, :]
+        v_mask = real[:, None] & (w < DV)[None, :]
+        k = tl.load(K + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+        v = tl.load(V + key[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
+        dk = tl.zeros([BN, BK], tl.float32)
+        dv = tl.zeros([BN, BV], tl.float32)
+        for start in range(0, rows, BM):
+            row = start + tl.arange(0, BM)
+            inside = row < rows
+            entry = tl.load(LISTS + begin + row // R, mask=inside, other=0)
+            at = ((b * T + START + entry // SLOTS) * G + g) * R + row % R
+            q_mask = inside[:, None] & (c < DK)[None, :]
+            o_mask = inside[:, None] & (w < DV)[None, :]
+            q = tl.load(Q + at[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
+            do = tl.load(DO + at[:, None] * DV + w[None, :], mask=o_mask, other=0.0)
+            lse = tl.load(LSE + at, mask=inside, other=float("inf"))
+            dots = tl.load(DOTS + at * 3 + BRANCH, mask=inside, other=0.0)
+            gate = tl.load(GATES + at * 3 + BRANCH, mask=inside, other=0.0).to(tl.float32)
+            s = tl.dot(k, tl.trans(q), input_precision=PREC) * scale
+            p = tl.where(real[:, None], tl.exp2(s - lse[None, :]), 0.0) * gate[None, :]
+            dv = tl.dot(p.to(do.dtype), do, acc=dv, input_precision=PREC)
+            dp = tl.dot(v, tl.trans(do), input_precision=PREC)
+            ds = (p * (dp - dots[None, :])).to(q.dtype)
+            dk = tl.dot(ds, q, acc=dk, input_precision=PREC)
+            dq = tl.dot(tl.trans(ds), k, input_precision=PREC) * factor
+            part = ((j * N * SLOTS + entry) * EACH + piece) * R + row % R
+            out = PARTS + part[:, None] * DK + c[None, :]
+            tl.store(out, dq.to(PARTS.dtype.element_ty), mask=q_mask)
+        dk_at = DK_OUT + key[:, None] * DK + c[None, :]
+        dv_at = DV_OUT + key[:, None] * DV + w[None, :]
+        tl.store(dk_at, tl.load(dk_at, mask=k_mask, other=0.0) + dk * factor, mask=k_mask)
+        tl.store(dv_at, tl.load(dv_at, mask=v_mask, other=0.0) + dv, mask=v_mask)

@@ -1,0 +1,223 @@
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+"""Triton kernels for attention of every query to one run of keys, `low <= key < high`.
+
+They serve a window, the own block of native sparse attention, and its compressed branch, whose
+keys are means of blocks. With PARTS, what was computed of other keys joins the sums. Keys may come
+in two numbers, `K + REST`: means keep more digits than one half has, and a choice hangs on them.
+Scores are in base 2: `scale` has been multiplied by log2(e). Importing this module imports Triton.
+
+One launch serves queries START to START + N - 1 of rows and key heads FIRST and on (`j` of them).
+
+Axes: b batch, t queries, m keys, g key heads, r query heads of one, k and v widths, p parts.
+"""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+from lt2theory.ops.interpreting import whole_range
+from lt2theory.ops.workload import is_interpreting
+
+if is_interpreting():
+    range = whole_range
+
+
+@triton.jit
+@no_type_check
+def span_forward_kernel(
+    Q, K, REST, V, LOW, HIGH, PARTS, PARTS_LSE, TAKEN, OUT, LSE, scale, T, M, FIRST, START, N,
+    G: tl.constexpr, R: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SPLIT: tl.constexpr,
+    DK: tl.constexpr, DV: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
+):  # fmt: skip
+    """One tile of queries of one head; softmax online over its keys, then over P parts."""
+    # The last tiles may have the most keys and start first.
+    n = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM + tl.arange(0, BM)
+    j = tl.program_id(1).to(tl.int64) // R
+    r = tl.program_id(1).to(tl.int64) % R
+    b = (FIRST + j) // G
+    g = (FIRST + j) % G
+    t = START + n
+    c = tl.arange(0, BK)
+    w = tl.arange(0, BV)
+    at = ((b * T + t) * G + g) * R + r
+    q_mask = (n < N)[:, None] & (c < DK)[None, :]
+    q = tl.load(Q + at[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
+    low = tl.load(LOW + b * T + t, mask=n < N, other=0x3FFFFFFF)
+    high = tl.load(HIGH + b * T + t, mask=n < N, other=0)
+    top = tl.full([BM], float("-inf"), tl.float32)
+    total = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, BV], tl.float32)
+    for start in range(tl.min(low, 0) // BN * BN, tl.max(high, 0), BN):
+        m = start + tl.arange(0, BN)
+        key = (b * M + m) * G + g
+        k_mask = (m < M)[:, None] & (c < DK)[None, :]
+        k = tl.load(K + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+        v_mask = (m < M)[:, None] & (w < DV)[None, :]
+        v = tl.load(V + key[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
+        s = tl.dot(q, tl.trans(k), input_precision=PREC)
+        if SPLIT:
+            rest = tl.load(REST + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+            s = tl.dot(q, tl.trans(rest), acc=s, input_precision=PREC)
+        seen = (m[None, :] >= low[:, None]) & (m[None, :] < high[:, None])
+        s = tl.where(seen, s * scale, float("-inf"))
+        higher = tl.maximum(top, tl.max(s, 1))
+        # Nothing may be seen so far; minus infinity minus itself would be NaN.
+        base = tl.where(higher == float("-inf"), 0.0, higher)
+        p = tl.exp2(s - base[:, None])
+        shrink = tl.exp2(top - base)
+        total = total * shrink + tl.sum(p, 1)
+        acc = acc * shrink[:, None]
+        acc = tl.dot(p.to(v.dtype), v, acc=acc, input_precision=PREC)
+        top = higher
+    if P > 0:
+        taken = tl.load(TAKEN + j * N + n, mask=n < N, other=0) * EACH
+        for i in range(0, P):
+            part = ((j * N + n) * P + i) * R + r
+            there = i < taken
+            lse = tl.load(PARTS_LSE + part, mask=there, other=float("-inf"))
+            o_mask = there[:, None] & (w < DV)[None, :]
+            o = tl.load(PARTS + part[:, None] * DV + w[None, :], mask=o_mask, other=0.0)
+            higher = tl.maximum(top, lse)
+            base = tl.where(higher == float("-inf"), 0.0, higher)
+            shrink = tl.exp2(top - base)
+            weight = tl.exp2(lse - base)
+            total = total * shrink + weight
+            acc = acc * shrink[:, None] + o.to(tl.float32) * weight[:, None]
+            top = higher
+    some = total > 0
+    o = acc / tl.where(some, total, 1.0)[:, None]
+    # Plus infinity makes every probability zero on the way back.
+    lse = tl.where(some, top + tl.log2(tl.where(some, total, 1.0)), float("inf"))
+    o_mask = (n < N)[:, None] & (w < DV)[None, :]
+    tl.store(OUT + at[:, None] * DV + w[None, :], o.to(OUT.dtype.element_ty), mask=o_mask)
+    tl.store(LSE + at, lse, mask=n < N)
+
+
+@triton.jit
+@no_type_check
+def span_query_gradient_kernel(
+    Q, K, REST, V, LOW, HIGH, PARTS, TAKEN, DO, LSE, DOTS, GATES, DQ, scale, factor,
+    T, M, FIRST, START, N,
+    G: tl.constexpr, R: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SPLIT: tl.constexpr,
+    BRANCH: tl.constexpr, ADD: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
+):  # fmt: skip
+    """The probabilities again, for the gradient of one tile of queries of one head.
+
+    DO is the gradient of the gated sum of branches, of which this is number BRANCH.
+    """
+    n = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM + tl.arange(0, BM)
+    j = tl.program_id(1).to(tl.int64) // R
+    r = tl.program_id(1).to(tl.int64) % R
+    b = (FIRST + j) // G
+    g = (FIRST + j) % G
+    t = START + n
+    c = tl.arange(0, BK)
+    w = tl.arange(0, BV)
+    at = ((b * T + t) * G + g) * R + r
+    q_mask = (n < N)[:, None] & (c < DK)[None, :]
+    o_mask = (n < N)[:, None] & (w < DV)[None, :]
+    q = tl.load(Q + at[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
+    do = tl.load(DO + at[:, None] * DV + w[None, :], mask=o_mask, other=0.0)
+    lse = tl.load(LSE + at, mask=n < N, other=float("inf"))
+    dots = tl.load(DOTS + at * 3 + BRANCH, mask=n < N, other=0.0)
+    gate = tl.load(GATES + at * 3 + BRANCH, mask=n < N, other=0.0).to(tl.float32)
+    low = tl.load(LOW + b * T + t, mask=n < N, other=0x3FFFFFFF)
+    high = tl.load(HIGH + b * T + t, mask=n < N, other=0)
+    dq = tl.zeros([BM, BK], tl.float32)
+    for start in range(tl.min(low, 0) // BN * BN, tl.max(high, 0), BN):
+        m = start + tl.arange(0, BN)
+        key = (b * M + m) * G + g
+        k_mask = (m < M)[:, None] & (c < DK)[None, :]
+        k = tl.load(K + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+        v_mask = (m < M)[:, None] & (w < DV)[None, :]
+        v = tl.load(V + key[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
+        s = tl.dot(q, tl.trans(k), input_precision=PREC)
+        if SPLIT:
+            rest = tl.load(REST + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+            s = tl.dot(q, tl.trans(rest), acc=s, input_precision=PREC)
+        seen = (m[None, :] >= low[:, None]) & (m[None, :] < high[:, None])
+        p = tl.where(seen, tl.exp2(s * scale - lse[:, None]), 0.0)
+        dp = tl.dot(do, tl.trans(v), input_precision=PREC)
+        ds = p * gate[:, None] * (dp - dots[:, None])
+        dq = tl.dot(ds.to(k.dtype), k, acc=dq, input_precision=PREC)
+    dq = dq * factor
+    if P > 0:
+        taken = tl.load(TAKEN + j * N + n, mask=n < N, other=0) * EACH
+        for i in range(0, P):
+            part = ((j * N + n) * P + i) * R + r
+            there = (i < taken)[:, None] & (c < DK)[None, :]
+            more = tl.load(PARTS + part[:, None] * DK + c[None, :], mask=there, other=0.0)
+            dq += more.to(tl.float32)
+    out = DQ + at[:, None] * DK + c[None, :]
+    if ADD:
+        dq += tl.load(out, mask=q_mask, other=0.0)
+    tl.store(out, dq, mask=q_mask)
+
+
+@triton.jit
+@no_type_check
+def span_key_gradient_kernel(
+    Q, K, REST, V, LOW, HIGH, READERS, DO, LSE, DOTS, GATES, DK_OUT, DV_OUT, scale, factor,
+    T, M, B, TILES,
+    G: tl.constexpr, R: tl.constexpr, SPLIT: tl.constexpr, BRANCH: tl.constexpr,
+    ADD: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
+):  # fmt: skip
+    """The gradients of one tile of keys and values of one key head.
+
+    Axis 2 of the grid shares the readers of a tile out over as many sums, which are added outside.
+    Only one program touches a place, so sums have a fixed order.
+    """
+    b = tl.program_id(1).to(tl.int64) // G
+    g = tl.program_id(1).to(tl.int64) % G
+    m = tl.program_id(0) * BN + tl.arange(0, BN)
+    c = tl.arange(0, BK)
+    w = tl.arange(0, BV)
+    key = (b * M + m) * G + g
+    k_mask = (m < M)[:, None] & (c < DK)[None, :]
+    v_mask = (m < M)[:, None] & (w < DV)[None, :]
+    k = tl.load(K + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+    v = tl.load(V + key[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
+    dk = tl.zeros([BN, BK], tl.float32)
+    dv = tl.zeros([BN, BV], tl.float32)
+    begin = tl.load(READERS + b * TILES + tl.program_id(0))
+    end = tl.load(READERS + (B + b) * TILES + tl.program_id(0))
+    tiles = tl.cdiv(tl.maximum(end - begin, 0), BM)
+    share = tl.cdiv(tiles, tl.num_programs(2))
+    first = tl.minimum(tl.program_id(2) * share, tiles)
+    stop = tl.minimum(first + share, tiles)
+    for r in range(0, R):
+        for i in range(first, stop):
+            t = begin + i * BM + tl.arange(0, BM)
+            at = ((b * T + t) * G + g) * R + r
+            q_mask = (t < end)[:, None] & (c < DK)[None, :]
+            o_mask = (t < end)[:, None] & (w < DV)[None, :]
+            q = tl.load(Q + at[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
+            do = tl.load(DO + at[:, None] * DV + w[None, :], mask=o_mask, other=0.0)
+            lse = tl.load(LSE + at, mask=t < end, other=float("inf"))
+            dots = tl.load(DOTS + at * 3 + BRANCH, mask=t < end, other=0.0)
+            gate = tl.load(GATES + at * 3 + BRANCH, mask=t < end, other=0.0).to(tl.float32)
+            low = tl.load(LOW + b * T + t, mask=t < end, other=0x3FFFFFFF)
+            high = tl.load(HIGH + b * T + t, mask=t < end, other=0)
+            s = tl.dot(k, tl.trans(q), input_precision=PREC)
+            if SPLIT:
+                rest = tl.load(REST + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+                s = tl.dot(rest, tl.trans(q), acc=s, input_precision=PREC)
+            seen = (m[:, None] >= low[None, :]) & (m[:, None] < high[None, :])
+            p = tl.where(seen, tl.exp2(s * scale - lse[None, :]), 0.0) * gate[None, :]
+            dv = tl.dot(p.to(do.dtype), do, acc=dv, input_precision=PREC)
+            dp = tl.dot(v, tl.trans(do), input_precision=PREC)
+            ds = p * (dp - dots[None, :])
+            dk = tl.dot(ds.to(q.dtype), q, acc=dk, input_precision=PREC)
+    out = key + tl.program_id(2).to(tl.int64) * B * M * G
+    dk_at = DK_OUT + out[:, None] * DK + c[None, :]
+    dv_at = DV_OUT + out[:, None] * DV + w[None, :]
+    dk = dk * factor
+    if ADD:
+        dk += tl.load(dk_at, mask=k_mask, other=0.0)
+        dv += tl.load(dv_at, mask=v_mask, other=0.0)
+    tl.store(dk_at, dk, mask=k_mask)
+    tl.store(dv_at, dv, mask=v_mask)
