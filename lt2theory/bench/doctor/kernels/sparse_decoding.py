@@ -145,7 +145,8 @@ def _choose_blocks(draw: Draw) -> Problem:
         weights = scores.masked_fill(unseen, -torch.inf).softmax(-1)
         importance = weights.sum(2).masked_fill((place >= own[:, None])[:, None], -1.0)
         ranked = importance.argsort(dim=-1, descending=True, stable=True)[..., : taken - 1]
-        chosen = torch.cat([own[:, None, None].expand(-1, groups, 1), ranked], -1)
+        others = ranked.sort().values
+        chosen = torch.cat([own[:, None, None].expand(-1, groups, 1), others], -1)
         read = torch.einsum("bgrc,bcgv->bgrv", weights, x["pooled_values"]).flatten(1, 2)
         return {"read": read, "chosen": one_hot(chosen, blocks)}
 
