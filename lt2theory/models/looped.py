@@ -21,6 +21,7 @@ from lt2theory.models.snapshots import is_cuttable
 from lt2theory.models.streaming import close_stream, document_ids, open_stream, pieces_of_call
 from lt2theory.models.trace import LoopTrace
 from lt2theory.models.validation import check_positions, check_tokens
+from lt2theory.ops.fused.rows import product_dtype
 
 
 class LoopedModel(LoopedBlocks):
@@ -259,6 +260,6 @@ class LoopedModel(LoopedBlocks):
             Logits.
         """
         if not self.config.norm_between_loops:
-            h = self.norm(h)
+            h = self.norm(h, product_dtype(h))
         head = self.embedding.weight if self.config.tie_embeddings else self.head.weight
         return F.linear(h, head)

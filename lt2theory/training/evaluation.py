@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64
 from pydantic import BaseModel, ConfigDict
-from scipy.stats import binomtest
 from torch.nn import functional as F
 
 from lt2theory.models import LoopedModel
@@ -95,6 +94,7 @@ def wilson(mean: float, n: int) -> Interval:
     """
     total = mean * n
     low, high = math.floor(total + 1e-6), min(math.ceil(total - 1e-6), n)
+    from scipy.stats import binomtest  # seconds to import, and wanted at the end of a stage
 
     def ends(successes: int) -> tuple[float, float]:
         return tuple(binomtest(successes, n).proportion_ci(CONFIDENCE, method="wilson"))

@@ -18,6 +18,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from lt2theory.models import LoopedModel
+from lt2theory.ops.fused.launching import rehearsal
 from lt2theory.training.config import CurriculumConfig
 from lt2theory.training.optimiser import (
     StepResult,
@@ -99,9 +100,9 @@ class Stepper:
 class GraphStepper(Stepper):
     """Takes steps from buffers that never move; on a GPU each is one launch of a CUDA graph.
 
-    The first step of every shape of batch runs twice with its outcome thrown away, which compiles
-    and measures what has to be, and is then recorded. On a CPU steps run one operation after the
-    other, as a twin for tests.
+    The first step of every shape of batch is rehearsed, and runs twice with its outcome thrown
+    away, which compiles and measures what has to be, and is then recorded. On a CPU steps run one
+    operation after the other, as a twin for tests.
     """
 
     longest_wait = 32
@@ -173,7 +174,7 @@ class GraphStepper(Stepper):
         self.optimiser.step()
 
     def _capture(self) -> torch.cuda.CUDAGraph:
-        """Record a step, after it has run twice without effect."""
+        """Record a step, after a rehearsal and two runs without effect."""
         kept = self._stopped.clone()
         self._stopped.fill_(1.0)
         # A stream of the caller's own is recorded from itself: what cuBLAS keeps for a stream is
@@ -184,6 +185,8 @@ class GraphStepper(Stepper):
         with torch.cuda.stream(aside), warnings.catch_warnings():
             # Steps before a capture are what it warns of, and what is meant here.
             warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
+            with rehearsal():
+                self._run()
             for _ in range(2):  # the second finds everything compiled and chosen
                 self._run()
         current.wait_stream(aside)

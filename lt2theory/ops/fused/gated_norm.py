@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from lt2theory.ops.fused.launching import launch
 from lt2theory.ops.fused.norm import plain_rms_norm
 from lt2theory.ops.fused.rows import (
     STEPS,
@@ -92,9 +93,10 @@ def fused_gated_rms_norm(
     out: Tensor = _shapes(o, gate, weight, eps, dtype, silu)
     width, rows = o.shape[-1], num_rows(o)
     columns, tile = tile_of(width)
-    gated_norm_kernel[(programs(rows, tile),)](
+    launch(
+        gated_norm_kernel, (programs(rows, tile),),
         o.contiguous(), gate.contiguous(), weight.contiguous(), out, rows, eps,
-        D=width, BD=columns, BR=tile, SILU=silu,
+        D=width, BD=columns, BR=tile, SILU=silu, writes=(out,),
     )  # fmt: skip
     return out
 
@@ -122,9 +124,11 @@ def gated_rms_norm_backward(
     width, rows = o.shape[-1], num_rows(o)
     columns, tile = tile_of(width)
     parts = o.new_empty(programs(rows, tile, STEPS), width, dtype=torch.float32)
-    gated_norm_backward_kernel[(len(parts),)](
+    launch(
+        gated_norm_backward_kernel, (len(parts),),
         grad.contiguous(), o.contiguous(), gate.contiguous(), weight.contiguous(),
         d_o, d_gate, parts, rows, eps, D=width, BD=columns, BR=tile, STEPS=STEPS, SILU=silu,
+        writes=(d_o, d_gate, parts),
     )  # fmt: skip
     return d_o, d_gate, parts.sum(0).to(d_weight.dtype)
 

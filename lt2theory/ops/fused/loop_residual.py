@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lt2theory.ops.fused.launching import launch
 from lt2theory.ops.fused.rows import (
     STEPS,
     can_fuse_rows,
@@ -70,9 +71,10 @@ def fused_loop_residual(h: Tensor, start: Tensor, rho: Tensor) -> Tensor:
 
     out: Tensor = _shapes(h, start, rho)
     rows, width = num_rows(h), h.shape[-1]
-    residual_kernel[programs(rows, _ROWS), -(-width // _COLUMNS)](
+    launch(
+        residual_kernel, (programs(rows, _ROWS), -(-width // _COLUMNS)),
         h.contiguous(), start.contiguous(), rho.contiguous(), out, rows,
-        D=width, BD=_COLUMNS, BR=_ROWS,
+        D=width, BD=_COLUMNS, BR=_ROWS, writes=(out,),
     )  # fmt: skip
     return out
 
@@ -95,9 +97,10 @@ def loop_residual_backward(grad: Tensor, start: Tensor, rho: Tensor) -> tuple[Te
     rows, width = num_rows(start), start.shape[-1]
     grid = programs(rows, _ROWS, STEPS), -(-width // _COLUMNS)
     parts = start.new_empty(grid[0], width, dtype=torch.float32)
-    residual_backward_kernel[grid](
+    launch(
+        residual_backward_kernel, grid,
         grad.contiguous(), start.contiguous(), rho.contiguous(), d_start, parts, rows,
-        D=width, BD=_COLUMNS, BR=_ROWS, STEPS=STEPS,
+        D=width, BD=_COLUMNS, BR=_ROWS, STEPS=STEPS, writes=(d_start, parts),
     )  # fmt: skip
     return d_start, parts.sum(0).to(d_rho.dtype)
 

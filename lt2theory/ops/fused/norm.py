@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lt2theory.ops.fused.launching import launch
 from lt2theory.ops.fused.rows import (
     STEPS,
     can_fuse_rows,
@@ -170,10 +171,12 @@ def rms_norm_backward(
     columns, tile = tile_of(width)
     d_x, copy, _ = _backward_shapes(grad, beside, x, weight, eps, other)
     parts = x.new_empty(programs(rows, tile, STEPS), width, dtype=torch.float32)
-    norm_backward_kernel[(len(parts),)](
+    launch(
+        norm_backward_kernel, (len(parts),),
         grad, grad if beside is None else beside.contiguous(), x, weight, d_x, copy, parts,
         rows, eps, D=width, BD=columns, BR=tile, STEPS=STEPS,
         BESIDES=beside is not None, TWO=copy.numel() > 0,
+        writes=(d_x, copy, parts),
     )  # fmt: skip
     return d_x, copy, parts.sum(0).to(weight.dtype)
 
@@ -263,7 +266,8 @@ def _forward(
 
     width, rows = x.shape[-1], num_rows(x)
     columns, tile = tile_of(width)
-    norm_kernel[(programs(rows, tile),)](
+    launch(
+        norm_kernel, (programs(rows, tile),),
         x, change, weight.contiguous(), total, out, rows, eps,
-        D=width, BD=columns, BR=tile, ADDS=adds,
+        D=width, BD=columns, BR=tile, ADDS=adds, writes=(total, out) if adds else (out,),
     )  # fmt: skip

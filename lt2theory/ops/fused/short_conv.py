@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lt2theory.ops.fused.launching import launch
 from lt2theory.ops.fused.rows import STEPS, programs
 
 _STRETCH = 64
@@ -66,12 +67,18 @@ def delta_inputs(
 
     z, taps = z.contiguous(), taps.contiguous()
     q, k, v, beta, decay = _outputs(z, log_rate, sizes)
-    forward_kernel[_grid(z, sizes)](z, taps, q, k, v, z.shape[1], **_layout(z, taps, sizes))
+    launch(
+        forward_kernel, _grid(z, sizes),
+        z, taps, q, k, v, z.shape[1], writes=(q, k, v),
+        **_layout(z, taps, sizes),
+    )  # fmt: skip
     rows, columns, tile = _tile_of_gates(z, sizes)
-    gates_kernel[(programs(rows, tile),)](
+    launch(
+        gates_kernel, (programs(rows, tile),),
         z, _given(log_rate, z), _given(bias, z), beta, decay, rows, float(sizes[4]),
         BETAS=sizes[0] * sizes[1], DECAYS=0 if log_rate is None else sizes[0],
         FIRST=taps.shape[0], STRIDE=z.shape[2], BC=columns, BR=tile,
+        writes=(beta, decay),
     )  # fmt: skip
     return q, k, v, beta, decay
 
@@ -107,21 +114,25 @@ def delta_inputs_backward(
     grid = _grid(z, sizes)
     before = z.new_empty(*z.shape[:2], channels, dtype=torch.float32)
     parts = z.new_empty(grid[0], width, channels, dtype=torch.float32)
-    before_silu_kernel[grid](
-        z, taps, d_q, d_k, d_v, before, parts, length, **_layout(z, taps, sizes)
-    )
+    launch(
+        before_silu_kernel, grid,
+        z, taps, d_q, d_k, d_v, before, parts, length,
+        writes=(before, parts), **_layout(z, taps, sizes),
+    )  # fmt: skip
     d_z = torch.empty_like(z)
-    inputs_kernel[grid[0], -(-channels // _CHANNELS)](
+    launch(
+        inputs_kernel, (grid[0], -(-channels // _CHANNELS)),
         before, taps, d_z, length, CHANNELS=channels, STRIDE=z.shape[2],
-        BC=_CHANNELS, BT=_STRETCH, W=width,
+        BC=_CHANNELS, BT=_STRETCH, W=width, writes=(d_z,),
     )  # fmt: skip
     rows, columns, tile = _tile_of_gates(z, sizes)
     decays = 0 if log_rate is None else sizes[0]
     gates = z.new_empty(programs(rows, tile, STEPS), 2, decays, dtype=torch.float32)
-    gates_backward_kernel[(len(gates),)](
+    launch(
+        gates_backward_kernel, (len(gates),),
         d_beta, d_decay, z, _given(log_rate, z), _given(bias, z), d_z, gates, rows, float(sizes[4]),
         BETAS=sizes[0] * sizes[1], DECAYS=decays, FIRST=channels, STRIDE=z.shape[2],
-        BC=columns, BR=tile, STEPS=STEPS,
+        BC=columns, BR=tile, STEPS=STEPS, writes=(gates,),
     )  # fmt: skip
     d_taps = parts.sum(0).t().contiguous().to(taps.dtype)
     d_rate, d_bias = (

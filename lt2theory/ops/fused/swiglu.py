@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lt2theory.ops.fused.launching import launch
 from lt2theory.ops.fused.rows import differentiate_again, num_rows, programs
 
 _ROWS = 16
@@ -45,9 +46,11 @@ def fused_swiglu(z: Tensor) -> Tensor:
     from lt2theory.ops.fused.triton_pointwise import swiglu_kernel
 
     out: Tensor = _shapes(z)
-    swiglu_kernel[_grid(out)](
-        z.contiguous(), out, num_rows(out), D=out.shape[-1], BD=_COLUMNS, BR=_ROWS
-    )
+    launch(
+        swiglu_kernel, _grid(out),
+        z.contiguous(), out, num_rows(out),
+        D=out.shape[-1], BD=_COLUMNS, BR=_ROWS, writes=(out,),
+    )  # fmt: skip
     return out
 
 
@@ -65,9 +68,10 @@ def swiglu_backward(grad: Tensor, z: Tensor) -> Tensor:
     from lt2theory.ops.fused.triton_pointwise import swiglu_backward_kernel
 
     d_z: Tensor = _backward_shapes(grad, z)
-    swiglu_backward_kernel[_grid(grad)](
+    launch(
+        swiglu_backward_kernel, _grid(grad),
         grad.contiguous(), z.contiguous(), d_z, num_rows(grad),
-        D=grad.shape[-1], BD=_COLUMNS, BR=_ROWS,
+        D=grad.shape[-1], BD=_COLUMNS, BR=_ROWS, writes=(d_z,),
     )  # fmt: skip
     return d_z
 
