@@ -1,1 +1,1 @@
-"""Triton kernels of a decode step: one token a row, weights read once, states updated in place."""
+"""Our Triton kernels beside the ops: of a decode step (one token a row), and of a training step."""
