@@ -4,6 +4,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+from pathlib import Path
 
 import pytest
 
@@ -85,3 +86,14 @@ def test_every_knob_is_documented_in_the_source():
             and isinstance(after.value, ast.Constant)
         }
         assert fields <= documented
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tasks.md"])
+def test_pages_list_every_task(page):
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    assert [name for name in NAMES if f"`{name}`" not in text] == []
+    if page == "docs/tasks.md":
+        kinds = tasks.catalogue().values()
+        assert all(
+            f".. autoclass:: {kind.__module__}.{kind.__qualname__}" in text for kind in kinds
+        )
