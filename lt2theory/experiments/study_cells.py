@@ -7,6 +7,7 @@ next comparison, so that what a budget leaves out is whole comparisons, not sing
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from lt2theory.experiments.cells import Cell, Cells
@@ -62,7 +63,7 @@ def block_two() -> Cells:
     """
     hard = [_word("S5", 1), *_both("S5", 4)]
     hard += [arm for group in ("A5", "S4") for arm in (_word(group, 1), *_both(group, 2))]
-    s3 = [_word("S3", 1), *_both("S3", 2), exact_start]
+    s3: list[Arm] = [_word("S3", 1), *_both("S3", 2), exact_start, partial(exact_start, slowed=100)]
     more = _both("S5", 2) + [arm for group in ("A5", "S4", "S3") for arm in _both(group, 4)]
     twins = [arm for group in TWINS for arm in (_word(group, 1), *_both(group, 2))]
     parity = [_parity(1), _parity(1, beta2=False)]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from lt2theory.report import success_interval
 from lt2theory.report.tables import format_interval
-from lt2theory.report.views import ACCURACY, accuracies, floors, outcomes, stage_outcomes
+from lt2theory.report.views import accuracies, floors, outcomes, stage_outcomes
 
 HOLDS = 0.9
 """Accuracy on the test split that counts as holding at a length that was not trained on."""
@@ -169,21 +169,6 @@ def best_floor(rows: pd.DataFrame, stage: int) -> float:
     """
     ground = floors(rows)
     return float(ground[ground["stage"] == stage]["value"].max())
-
-
-def least_evaluation(table: pd.DataFrame, label: str) -> dict[int, float]:
-    """The lowest accuracy of an arm's evaluations during training, by seed.
-
-    Args:
-        table: A study's table, which keeps some evaluations of every stage.
-        label: The arm.
-
-    Returns:
-        Seed -> accuracy, for finished runs.
-    """
-    rows = table[(table["label"] == label) & (table["status"] == "done")]
-    rows = rows[(rows["split"] == "eval") & (rows["metric"] == ACCURACY)]
-    return {int(str(seed)): float(low) for seed, low in rows.groupby("seed")["value"].min().items()}
 
 
 def best_hybrids(table: pd.DataFrame, families: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,10 @@ the word so far. The architecture leaves two things to be worked round, and neit
   state is `P_t C - C` from zero on, since `A (S + C) - C = A S + beta k v^T`.
 - Keys, values and queries pass a silu, and what a state reads out is normalised. So the keys are
   laid over many channels, where no entry needs to be below silu's least value, and the query has a
-  generic orbit, by which the read-out's direction alone tells the six states apart.
+  generic orbit, by which the read-out's direction alone tells the six states apart. The empty state
+  is among them, and the normalisation magnifies whatever is wrong with it by up to `eps^-1/2`: from
+  `norm_eps` = 1e-3 on, weights may be off by 3e-5 (at 16 tokens); at 1e-5 that ruins a third of the
+  answers.
 
 All that the blocks compute from token and state takes finitely many values, so every matrix is the
 solution of a linear system over those cases.
@@ -33,6 +36,8 @@ _SHUT, _OPEN = -20.0, 20.0
 """Inputs of the sigmoid that give beta = 0 to 4e-9, and exactly 2 in float32 (theory E5)."""
 _LONG, _SHORT = 1.8, 0.2
 """Lengths after the silu: of keys and queries, which are normalised then, and of values."""
+_PARITY = 5.0
+"""The parity's value, which is never negative: the larger, the less its state's error counts."""
 _LONGER = 30.0
 """Length of the parity's key, which has no negative entries: `unit` leaves it shorter by 1e-9."""
 _QUERY = torch.tensor([math.cos(math.pi / 12), math.sin(math.pi / 12)], dtype=torch.float64)
@@ -47,7 +52,8 @@ def check_fits(config: LoopedConfig) -> None:
 
     Raises:
         ValueError: It is not one DeltaNet block without convolution, two loops under `rescan`, beta
-            in (0, 2), at least two heads and 128 channels, for the vocabulary of S3.
+            in (0, 2), at least two heads and 128 channels, `norm_eps` of at least 1e-3, for the
+            vocabulary of S3.
     """
     needed: dict[str, object] = {
         "pattern": "deltanet",
@@ -62,6 +68,8 @@ def check_fits(config: LoopedConfig) -> None:
     for name, value in needed.items():
         if getattr(config, name) != value:
             raise ValueError(f"{name}: got {getattr(config, name)!r}, allowed is {value!r}")
+    if config.norm_eps < 1e-3:
+        raise ValueError(f"norm_eps: got {config.norm_eps}, allowed are numbers >= 0.001")
     if config.width < 128 or config.num_heads < 2 or config.key_dim < 16:
         raise ValueError(
             f"width: got {config.width} with {config.num_heads} heads of {config.key_dim}, allowed "
@@ -152,7 +160,7 @@ def _solve(model: LoopedModel, block: Block, cases: _Cases) -> None:
     out[:, 0] = 0.25 * drawn(width)
     out[:, values : 2 * values] = _halves(drawn(2, width).T, values) * 2 / values
     parity = torch.zeros(2, values, dtype=torch.float64)
-    parity[1, 0] = 2 * _SHORT * scale
+    parity[1, 0] = 2 * _PARITY * scale
     states = _halves(_SHORT * scale * (cases.states.mT @ _QUERY - _QUERY), values)
 
     # The residual stream: token, after loop 1's mixer (token, parity), after loop 1, and so on.
@@ -187,7 +195,7 @@ def _set_mixer(mixer: DeltaMixer, x: Tensor, cases: _Cases, values: int) -> None
     plane = torch.zeros(18, 2, dtype=torch.float64)
     plane[:6, 0], plane[6:] = 1.0, cases.key.flatten(0, 1)
     written = torch.zeros(2, 18, values, dtype=torch.float64)
-    written[0, :, 0] = _SHORT
+    written[0, :, 0] = _PARITY
     written[1, 6:] = _halves(-_SHORT * plane[6:], values)
     strength = torch.full((18, 2), _SHUT, dtype=torch.float64)
     strength[:6, 0][cases.flips] = _OPEN

@@ -104,7 +104,10 @@ def test_the_exact_start_trains_as_long_as_a_stage_that_fails() -> None:
     config, drawn = exact_start(3), words("S3", loop_state="rescan")
     assert (config.start, config.seed, config.label) == ("s3_rescan", 3, "s3-t2-rescan-exact")
     assert config.min_steps == config.step_budget == drawn.step_budget
-    assert config.model == drawn.model
+    assert config.model == drawn.model.model_copy(update={"norm_eps": 1e-3})
+    slowed = exact_start(slowed=100)
+    assert slowed.optimiser.learning_rate == pytest.approx(drawn.optimiser.learning_rate / 100)
+    assert slowed.label == "s3-t2-rescan-exact-slowed100"
 
 
 def test_changes_of_block_three_are_those_of_the_best_pair(cells: dict[str, Cell]) -> None:

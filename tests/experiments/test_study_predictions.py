@@ -116,23 +116,20 @@ def test_rescan_learns_s3_less_often(
 
 
 @pytest.mark.parametrize(
-    ("far", "on_the_way", "expected"),
+    ("slow", "fast", "expected"),
     [
-        ([1.0] * 5, 1.0, KEPT),
-        ([1.0] * 5, 0.98, BROKEN),
-        ([1.0] * 4 + [0.5], 1.0, BROKEN),
-        ([1.0] * 4, 1.0, OPEN),
-        ([1.0] * 4, 0.5, OPEN),
+        ([1.0] * 5, [0.2] * 5, (KEPT, KEPT)),
+        ([1.0] * 4 + [0.5], [0.2] * 4 + [1.0], (BROKEN, BROKEN)),
+        ([1.0] * 4, [0.2] * 4, (OPEN, OPEN)),
     ],
 )
-def test_the_exact_start_is_kept(
-    far: Sequence[float], on_the_way: float, expected: str, runs: Any
+def test_the_exact_start(
+    slow: Sequence[float], fast: Sequence[float], expected: tuple[str, str], runs: Any
 ) -> None:
-    table = runs(["s3-t2-rescan-exact"], far)
-    table.loc[table["split"] == "eval", "value"] = on_the_way
-    row = judged(BY_NAME["exact-start"], table)
-    assert row.verdict == expected
-    assert f"{on_the_way:.4f}" in row.happened
+    labels = ("s3-t2-rescan-exact-slowed100", "s3-t2-rescan-exact")
+    table = pd.concat([runs([labels[0]], slow), runs([labels[1]], fast)])
+    found = [judged(BY_NAME[name], table).verdict for name in ("exact-start-slow", "exact-start")]
+    assert tuple(found) == expected
 
 
 def recall_table(outcome: Any, make_evidence: Any, reached: dict[str, Sequence[int]]) -> Any:

@@ -41,6 +41,15 @@ def test_every_prefix_is_answered(seed: int, length: int) -> None:
     assert (right - others).min() > 5
 
 
+def test_small_errors_of_the_weights_are_forgiven() -> None:
+    words, products = words_of(16)
+    model, generator = solved(0), torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 3e-5 * torch.randn(parameter.shape, generator=generator).sign()
+        assert (model(words).argmax(-1) == products).all()
+
+
 def test_it_is_the_solution_of_the_theory() -> None:
     """Loop 1 flips a parity, loop 2 applies one full reflection a token, and no other head acts."""
     words, _ = words_of(16)
@@ -59,6 +68,7 @@ def test_it_is_the_solution_of_the_theory() -> None:
         ({"loop_state": "accumulate"}, "loop_state: got 'accumulate', allowed is 'rescan'"),
         ({"num_loops": 3}, "num_loops: got 3, allowed is 2"),
         ({"width": 64}, "width: got 64"),
+        ({"norm_eps": 1e-5}, "norm_eps: got 1e-05, allowed are numbers >= 0.001"),
     ],
 )
 def test_other_models_are_refused(changes: dict[str, object], message: str) -> None:
