@@ -28,7 +28,7 @@ def _delta_inputs(draw: Draw) -> Problem:
     channels, gates = heads * (keys + factors * (keys + values)), heads * (factors + 1)
     columns = channels + gates
     inputs = {
-        "z": draw.normal(2, 67, columns + padding(columns)),
+        "z": draw.normal(1, 67, columns + padding(columns)),
         "taps": draw.normal(channels, taps),
         "log_rate": draw.normal(heads),
         "bias": draw.normal(heads),

@@ -94,8 +94,10 @@ def _block_sparse(draw: Draw) -> Problem:
     )
 
 
+_NSA = tuple(f"sparse.triton_{name}" for name in ("block", "choice", "gates", "span"))
+
 CHECKS = (
-    KernelCheck("NSA", ("sparse.triton_gathered",), _block_sparse, repeats=False),
+    KernelCheck("NSA", _NSA, _block_sparse),
     KernelCheck("DSA by tiles", ("sparse.triton_index", "sparse.triton_masked"), _masked),
     KernelCheck(
         "DSA by lists", ("sparse.triton_index", "sparse.triton_gathered"), _listed, repeats=False
