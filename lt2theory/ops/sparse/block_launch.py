@@ -33,7 +33,7 @@ TILINGS = {
     ("gradient", "wide"): Tiling(32, 32, 8, 2),
     ("importance", "float32"): Tiling(32, 32, 4, 1),
     ("forward", "float32"): Tiling(64, 32, 4, 1),
-    ("gradient", "float32"): Tiling(32, 32, 8, 1),
+    ("gradient", "float32"): Tiling(16, 32, 8, 1),
 }
 """By kernel and by what a tile must hold. A piece of a block is as wide forward as back."""
 
@@ -120,8 +120,8 @@ def choose(
     tiling = TILINGS["importance", kind_of(heads)]
     order = blocks.last.new_empty(piece.count, piece.length, complete)
     rest = heads.k if compressed.rest is None else compressed.rest
-    sizes = sizes_of(heads, tiling)
-    del sizes["DV"], sizes["BV"]
+    sizes = sizes_of(heads, tiling) | {"CK": _cut(heads.q.shape[3])}
+    del sizes["BK"], sizes["DV"], sizes["BV"]
     grid = (-(-complete // tiling.keys), -(-piece.length // tiling.queries), piece.count)
     importance_kernel[grid](
         heads.q, heads.k, rest, lse, earlier.high, order, heads.scale * LOG2_E,

@@ -27,7 +27,7 @@ if is_interpreting():
 def importance_kernel(
     Q, K, REST, LSE, HIGH, ORDER, scale, T, C, FIRST, START, N,
     G: tl.constexpr, R: tl.constexpr, SPLIT: tl.constexpr, DK: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PREC: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, CK: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
     """Compressed probabilities summed over query heads, as whole numbers in the same order.
 
@@ -41,19 +41,22 @@ def importance_kernel(
     t = START + n
     high = tl.load(HIGH + b * T + t, mask=n < N, other=0)
     if tl.program_id(0) * BN < tl.max(high, 0):
-        c = tl.arange(0, BK)
-        at = ((b * C + m) * G + g)[:, None] * DK + c[None, :]
-        k_mask = (m < C)[:, None] & (c < DK)[None, :]
-        q_mask = (n < N)[:, None] & (c < DK)[None, :]
-        k = tl.load(K + at, mask=k_mask, other=0.0)
+        key = (b * C + m) * G + g
         importance = tl.zeros([BM, BN], tl.float32)
         for r in range(0, R):
             row = ((b * T + t) * G + g) * R + r
-            q = tl.load(Q + row[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
-            s = tl.dot(q, tl.trans(k), input_precision=PREC)
-            if SPLIT:
-                rest = tl.load(REST + at, mask=k_mask, other=0.0)
-                s = tl.dot(q, tl.trans(rest), acc=s, input_precision=PREC)
+            s = tl.zeros([BM, BN], tl.float32)
+            for first in tl.static_range(0, DK, CK):
+                c = first + tl.arange(0, CK)
+                q_mask = (n < N)[:, None] & (c < DK)[None, :]
+                q = tl.load(Q + row[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
+                at = key[:, None] * DK + c[None, :]
+                k_mask = (m < C)[:, None] & (c < DK)[None, :]
+                k = tl.load(K + at, mask=k_mask, other=0.0)
+                s = tl.dot(q, tl.trans(k), acc=s, input_precision=PREC)
+                if SPLIT:
+                    rest = tl.load(REST + at, mask=k_mask, other=0.0)
+                    s = tl.dot(q, tl.trans(rest), acc=s, input_precision=PREC)
             lse = tl.load(LSE + row, mask=n < N, other=float("inf"))
             importance += tl.exp2(s * scale - lse[:, None])
         # Of numbers that are not negative, the bits grow as the numbers do.
