@@ -15,6 +15,7 @@ from lt2theory.experiments.recipes import LoopState
 from lt2theory.experiments.study_explore import (
     hops,
     more_mixers,
+    needles,
     other_settings,
     reaches,
     state_sizes,
@@ -107,9 +108,9 @@ def block_four() -> Cells:
 
     Returns:
         Other mixers and other settings of state-based recall; associative recall by state size;
-        hops by loops; windows by distance.
+        hops by loops; a needle by length; windows by distance.
     """
-    configs = (*more_mixers(), *other_settings(), *state_sizes(), *hops(), *reaches())
+    configs = (*more_mixers(), *other_settings(), *state_sizes(), *hops(), *needles(), *reaches())
     return tuple(_cell(4, config, exploratory=True, expected_steps=200) for config in configs)
 
 

@@ -60,6 +60,19 @@ def hops() -> Configs:
     )
 
 
+def needles() -> Configs:
+    """A value in filler, by the length of the filler, with one loop and with four.
+
+    Returns:
+        Runs of softmax, GDN, GDN+Window and GLA on two layers, up to 1,024 tokens.
+    """
+    return tuple(
+        _two_layers("needle", family, num_loops, (64, 128, 256, 512, 1024))
+        for family in ("softmax", "gdn", "gdn-window", "gla")
+        for num_loops in (1, 4)
+    )
+
+
 def reaches() -> Configs:
     """Windows of eight tokens by distance, up to their reach and one token beyond (theory W1).
 
