@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, UInt, UInt8, UInt64
 
-from tasks.streams import Stream
+from tasks.streams import Stream, mix_words
 
 SPLITS = ("train", "eval", "test")
 TENTHS = {"train": 8, "eval": 1, "test": 1}
@@ -42,13 +42,9 @@ class InstanceHash:
         if self._multipliers.size != words.shape[1]:
             self._multipliers = Stream("split", *self._name).words(words.shape[1]) | np.uint64(1)
         mixed = np.asarray(words @ self._multipliers, dtype=np.uint64)
-        # Finaliser of MurmurHash3 (Appleby): a linear hash alone would leak structure.
-        mixed ^= mixed >> np.uint64(33)
-        mixed *= np.uint64(0xFF51AFD7ED558CCD)
-        mixed ^= mixed >> np.uint64(33)
-        mixed *= np.uint64(0xC4CEB9FE1A85EC53)
-        mixed ^= mixed >> np.uint64(33)
-        return np.asarray(mixed)
+        # A linear hash alone would leak structure.
+        mix_words(mixed)
+        return mixed
 
 
 def split_ids(hashes: UInt64[np.ndarray, "count"]) -> UInt8[np.ndarray, "count"]:

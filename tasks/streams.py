@@ -33,6 +33,19 @@ def smallest_unsigned(bound: int) -> type[np.unsignedinteger]:
     return np.uint16 if bound <= 1 << 16 else np.uint32
 
 
+def mix_words(words: UInt64[np.ndarray, "count"]) -> None:
+    """Make every bit of a word depend on all its bits: the finaliser of MurmurHash3 (Appleby).
+
+    Args:
+        words: Mixed in place; different words stay different.
+    """
+    words ^= words >> np.uint64(33)
+    words *= np.uint64(0xFF51AFD7ED558CCD)
+    words ^= words >> np.uint64(33)
+    words *= np.uint64(0xC4CEB9FE1A85EC53)
+    words ^= words >> np.uint64(33)
+
+
 class Stream:
     """Random words from the Philox stream of a given name.
 
