@@ -104,7 +104,7 @@ def gradients(
     loss = output.new_zeros(())
     for x in (output, final):
         weights = torch.randn(x.shape, generator=generator, dtype=torch.float64)
-        loss = loss + (x * weights.to(x.dtype)).sum()
+        loss = loss + (x * weights.to(x)).sum()
     found = torch.autograd.grad(loss, list(leaves.values()))
     named = {f"gradient of {name}": g for name, g in zip(leaves, found, strict=True)}
     return {"output": output.detach(), "state": final.detach(), **named}
