@@ -24,8 +24,8 @@ from lt2theory.training.evaluation import predict
 from lt2theory.training.optimiser import make_optimiser, train_step
 
 EVALUATE_EVERY = 100
-FIRST_STEPS = 40
-"""Steps of every cell before the clock starts: more than the host runs ahead."""
+FIRST_STEPS = EVALUATE_EVERY + 20
+"""Steps of every cell before the clock starts: an evaluation, whose kernels are compiled then."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def plain_rate(config: CurriculumConfig, seconds: float) -> Rate:
         if number % EVALUATE_EVERY == EVALUATE_EVERY - 1:
             predict(model, evaluation_batch(task, config, stage, number), runtime)
 
-    for number in range(5):
+    for number in range(EVALUATE_EVERY - 5, EVALUATE_EVERY):
         step(number)
     ready, steps = time.perf_counter(), 0
     while time.perf_counter() - ready < seconds:
