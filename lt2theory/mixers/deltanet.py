@@ -7,6 +7,7 @@ from typing_extensions import override
 from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
 
@@ -23,9 +24,10 @@ class DeltaNet(DeltaMixer):
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
         if self.fuses(x, stream, slot):
-            return self.fused_factors(x)
+            return rotate_factors(self.fused_factors(x), stream, self.options)
         q, k, v = self.project(x, stream, slot)
-        return Factors(q, k, v, beta=self.erase_strength(x))
+        factors = Factors(q, k, v, beta=self.erase_strength(x))
+        return rotate_factors(factors, stream, self.options)
 
     @override
     def output(

@@ -46,8 +46,9 @@ class DeepSeekSparseAttention(SoftmaxAttention):
         q = self.index_q_proj(x).unflatten(-1, (heads, width))
         k = self._normalised(self.index_k_proj(x))
         if self.options.rope_base is not None:
-            q = rotate(q, stream.positions, self.options.rope_base)
-            k = rotate(k.unsqueeze(2), stream.positions, self.options.rope_base).squeeze(2)
+            base, scaling = self.options.rope_base, self.options.rope_scaling
+            q = rotate(q, stream.positions, base, scaling)
+            k = rotate(k.unsqueeze(2), stream.positions, base, scaling).squeeze(2)
         return IndexedInputs(
             attention.q,
             attention.k,

@@ -12,6 +12,7 @@ from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.initialise import decay_rate_, time_step_bias_
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
 
@@ -43,10 +44,13 @@ class GatedDeltaNet(DeltaMixer):
         if self.fuses(x, stream, slot):
             decays = num_decays(self.options, self.own_decay)
             if decays == 1:
-                return self.fused_factors(x, (self.a_proj.weight, self.A_log, self.dt_bias))
-            return replace(self.fused_factors(x), log_decay=self.log_decay(x))
+                decay = (self.a_proj.weight, self.A_log, self.dt_bias)
+                return rotate_factors(self.fused_factors(x, decay), stream, self.options)
+            factors = replace(self.fused_factors(x), log_decay=self.log_decay(x))
+            return rotate_factors(factors, stream, self.options)
         q, k, v = self.project(x, stream, slot)
-        return Factors(q, k, v, log_decay=self.log_decay(x), beta=self.erase_strength(x))
+        factors = Factors(q, k, v, log_decay=self.log_decay(x), beta=self.erase_strength(x))
+        return rotate_factors(factors, stream, self.options)
 
     def log_decay(
         self, x: Float[Tensor, "b t d"]

@@ -9,6 +9,7 @@ from lt2theory.mixers.base import at_least_float32
 from lt2theory.mixers.decay import num_decays, over_channels
 from lt2theory.mixers.options import MixerOptions
 from lt2theory.mixers.retention import RetentionMixer
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
 
@@ -47,4 +48,5 @@ class GatedLinearAttention(RetentionMixer):
         if num_decays(self.options, self.own_decay):
             gate = at_least_float32(self.gk_proj(x)).unflatten(-1, (self.options.num_heads, -1))
             log_decay = over_channels(F.logsigmoid(gate) / _GATE_TEMPERATURE, self.options.head_dim)
-        return Factors(q, k.unsqueeze(2), v.unsqueeze(2), log_decay=log_decay)
+        factors = Factors(q, k.unsqueeze(2), v.unsqueeze(2), log_decay=log_decay)
+        return rotate_factors(factors, stream, self.options)

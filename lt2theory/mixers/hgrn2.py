@@ -9,6 +9,7 @@ from typing_extensions import override
 from lt2theory.mixers.base import LinearMixer, at_least_float32
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.short_conv import ShortConvolution, short_convolution
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
@@ -52,12 +53,13 @@ class HGRN2(LinearMixer):
         keys, heads = self.q_proj.out_features, self.options.num_heads
         q, f, v = z.split([keys, keys, self.i_proj.out_features], -1)
         f = f.unflatten(-1, (heads, -1)).unsqueeze(2)
-        return Factors(
+        factors = Factors(
             F.silu(q).unflatten(-1, (heads, -1)),
             torch.sigmoid(-f),  # 1 - alpha, without cancellation where alpha is near one
             v.unflatten(-1, (heads, -1)).unsqueeze(2),
             log_decay=F.logsigmoid(f),
         )
+        return rotate_factors(factors, stream, self.options)
 
     @override
     def output(

@@ -12,6 +12,7 @@ from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.initialise import decay_rate_, time_step_bias_
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
 
@@ -50,9 +51,11 @@ class KimiDeltaAttention(DeltaMixer):
         if num_decays(self.options, self.own_decay):
             log_decay = mamba_decay(self.f_proj(x), self.A_log, self.dt_bias, self.options.head_dim)
         if self.fuses(x, stream, slot):
-            return replace(self.fused_factors(x), log_decay=log_decay)
+            factors = replace(self.fused_factors(x), log_decay=log_decay)
+            return rotate_factors(factors, stream, self.options)
         q, k, v = self.project(x, stream, slot)
-        return Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
+        factors = Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))
+        return rotate_factors(factors, stream, self.options)
 
     @override
     def output(

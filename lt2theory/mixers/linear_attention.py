@@ -11,6 +11,7 @@ from lt2theory.mixers.base import LinearMixer, at_least_float32
 from lt2theory.mixers.initialise import uniform_
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
 
@@ -39,7 +40,8 @@ class HadamardFeatureMap(nn.Module):
 class LinearAttention(LinearMixer):
     """`S_t = S_{t-1} + k v^T`: no decay, no erasure, no convolution.
 
-    Unnormalised (no division by the sum of keys), with an RMS norm on the read-out.
+    Unnormalised (no division by the sum of keys), with an RMS norm on the read-out. Where
+    `linear_rotation` is on, it comes after the feature map.
     Parameter names of FLA's `LinearAttention` with its defaults.
     """
 
@@ -63,7 +65,8 @@ class LinearAttention(LinearMixer):
         q = self.feature_map_q(self.q_proj(x).unflatten(-1, (heads, -1)))
         k = self.feature_map_k(self.k_proj(x).unflatten(-1, (heads, -1)))
         v = self.v_proj(x).unflatten(-1, (heads, -1))
-        return Factors(q, k.unsqueeze(2), at_least_float32(v).unsqueeze(2))
+        factors = Factors(q, k.unsqueeze(2), at_least_float32(v).unsqueeze(2))
+        return rotate_factors(factors, stream, self.options)
 
     @override
     def output(

@@ -10,6 +10,7 @@ from lt2theory.mixers.base import LinearMixer, at_least_float32
 from lt2theory.mixers.initialise import decay_rate_, time_step_bias_
 from lt2theory.mixers.norm import RMSNorm
 from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.short_conv import ShortConvolution, short_convolution
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
@@ -57,7 +58,7 @@ class Mamba2(LinearMixer):
         v, b, c = F.silu(z).split([inner, width, width], -1)
         step = F.softplus(raw_step + self.dt_bias).unsqueeze(2)
         shared = (*x.shape[:2], heads, width)
-        return Factors(
+        factors = Factors(
             c.unsqueeze(2).expand(shared),
             b.unsqueeze(2).expand(shared).unsqueeze(2),
             v.unflatten(-1, (heads, -1)).unsqueeze(2),
@@ -66,6 +67,7 @@ class Mamba2(LinearMixer):
             scale=1.0,
             skip=at_least_float32(self.D),
         )
+        return rotate_factors(factors, stream, self.options)
 
     @override
     def output(

@@ -10,6 +10,7 @@ from lt2theory.mixers.base import LinearMixer, at_least_float32
 from lt2theory.mixers.initialise import truncated_normal_
 from lt2theory.mixers.norm import MultiHeadLayerNorm
 from lt2theory.mixers.options import MixerOptions
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
 
@@ -46,13 +47,14 @@ class MLSTM(LinearMixer):
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
         heads = (1, self.options.num_heads, -1)
-        return Factors(
+        factors = Factors(
             at_least_float32(self.q(x)).unflatten(-1, heads[1:]),
             at_least_float32(self.k(x)).unflatten(-1, heads),
             at_least_float32(self.v(x)).unflatten(-1, heads),
             log_decay=F.logsigmoid(self._capped(self.fgate_preact(x))),
             log_write=self._capped(self.igate_preact(x)),
         )
+        return rotate_factors(factors, stream, self.options)
 
     def _capped(self, z: Float[Tensor, "b t h"]) -> Float[Tensor, "b t 1 h"]:
         z = at_least_float32(z).unsqueeze(2)

@@ -6,6 +6,28 @@ from typing import Literal
 DecayGrain = Literal["own", "none", "head", "grouped", "channel"]
 """How finely a data-dependent decay is resolved inside a head; `own` is the mixer's definition."""
 
+LinearRotation = Literal["own", "on", "off"]
+"""Whether linear mixers rotate queries and keys by position; `own` is the mixer's definition."""
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """How rotary wavelengths are stretched for long contexts (`lt2theory.mixers.rotary`).
+
+    Attributes:
+        kind: `linear`, or Llama 3's interpolation between the ends below.
+        factor: By how much slow pairs are slowed down.
+        low: Turns within the original length up to which a pair is slow (`llama3`).
+        high: Turns within it from which a pair is fast and kept (`llama3`).
+        original_length: Tokens of training's context (`llama3`).
+    """
+
+    kind: Literal["linear", "llama3"]
+    factor: float
+    low: float = 1.0
+    high: float = 4.0
+    original_length: int = 8192
+
 
 @dataclass(frozen=True)
 class MixerOptions:
@@ -22,7 +44,12 @@ class MixerOptions:
         negative_eigenvalues: Let beta range over (0, 2) instead of (0, 1) (arXiv 2411.12537).
         output_gate: Gate the output of the softmax family by `sigmoid(x W_g)` (LT2, section 3.4).
         rope_base: Base of the rotary positions of the softmax family; None for no rotation
-            (RetNet then takes 10000).
+            (linear mixers that rotate then take 10000).
+        rope_scaling: How the wavelengths are stretched, in both families; None for not at all.
+        linear_rotation: Whether linear mixers rotate; by their definitions RetNet alone does.
+        qkv_bias: Biases of queries, keys and values of the softmax family (Qwen2).
+        output_bias: Bias of its output projection (Llama's `attention_bias` has both).
+        qk_norm: Normalise every head's queries and keys before they are rotated (Qwen3).
         norm_eps: Epsilon of the normalisations.
         decay_grain: How many decays a head has: its mixer's own number, none, one, `decay_groups`
             or one a key channel.
@@ -47,6 +74,11 @@ class MixerOptions:
     negative_eigenvalues: bool = False
     output_gate: bool = False
     rope_base: float | None = None
+    rope_scaling: RopeScaling | None = None
+    linear_rotation: LinearRotation = "own"
+    qkv_bias: bool = False
+    output_bias: bool = False
+    qk_norm: bool = False
     norm_eps: float = 1e-5
     decay_grain: DecayGrain = "own"
     decay_groups: int = 1

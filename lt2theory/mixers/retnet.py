@@ -7,20 +7,18 @@ from typing_extensions import override
 
 from lt2theory.mixers.options import MixerOptions
 from lt2theory.mixers.retention import RetentionMixer
-from lt2theory.mixers.rotary import rotate
+from lt2theory.mixers.rotary import rotate_factors
 from lt2theory.mixers.stream import Slot, Stream
 from lt2theory.ops.factors import Factors
-
-_ROPE_BASE = 10000.0
-"""Base of the rotation where the options give none: it belongs to the definition."""
 
 
 class RetNet(RetentionMixer):
     """`S_t = gamma_h S_{t-1} + k v^T` with `gamma_h = 1 - 2^(-5-h)`; q and k are rotated.
 
     The rotation by position is retention's complex decay (section 2.1 of the paper), so it is
-    there whatever the positions of softmax layers; its base is `rope_base`, or 10000 without one.
-    Positions count from the start of each segment. `head_dim` is even.
+    there whatever the positions of softmax layers, unless `linear_rotation` switches it off; its
+    base is `rope_base`, or 10000 without one. Positions count from the start of each segment.
+    `head_dim` is even.
 
     Parameter names of FLA's `MultiScaleRetention` (`RetentionMixer` says which options are not
     carried). FLA takes the log of a rounded gamma, which is 0 in float32 from head 20 on; here
@@ -37,8 +35,7 @@ class RetNet(RetentionMixer):
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
         q, k, v = self.project(x, stream, slot)
-        base = _ROPE_BASE if self.options.rope_base is None else self.options.rope_base
-        q, k = rotate(q, stream.positions, base), rotate(k, stream.positions, base)
         head = torch.arange(self.options.num_heads, device=x.device, dtype=q.dtype)
         log_decay = torch.log1p(-torch.exp2(-5.0 - head)).expand(*x.shape[:2], 1, -1)
-        return Factors(q, k.unsqueeze(2), v.unsqueeze(2), log_decay=log_decay)
+        factors = Factors(q, k.unsqueeze(2), v.unsqueeze(2), log_decay=log_decay)
+        return rotate_factors(factors, stream, self.options, own=True)

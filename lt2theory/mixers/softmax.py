@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from lt2theory.mixers.base import AttentionMixer, at_least_float32
+from lt2theory.mixers.norm import RMSNorm
 from lt2theory.mixers.options import MixerOptions
 from lt2theory.mixers.rotary import rotate
 from lt2theory.mixers.stream import Slot, Stream
@@ -14,6 +15,9 @@ from lt2theory.ops.factors import AttentionInputs
 
 class SoftmaxAttention(AttentionMixer):
     """Causal softmax attention over the whole past; grouped heads and rotary positions optional.
+
+    Options that pretrained models need: biases, and an RMS norm of every head's queries and keys,
+    with one weight a channel for all heads (Qwen3).
 
     The output gate is `sigmoid(x W_g)`, one number a head and channel, before `o_proj`; it starts
     at exactly one half (LT2, section 3.4; `proofs_checks` G2).
@@ -24,12 +28,16 @@ class SoftmaxAttention(AttentionMixer):
         queries = options.num_heads * options.head_dim
         keys = options.num_kv_heads * options.head_dim
         values = options.num_heads * options.value_dim
-        self.q_proj = nn.Linear(options.width, queries, bias=False)
-        self.k_proj = nn.Linear(options.width, keys, bias=False)
-        self.v_proj = nn.Linear(options.width, options.num_kv_heads * options.value_dim, bias=False)
+        shared = options.num_kv_heads * options.value_dim
+        self.q_proj = nn.Linear(options.width, queries, bias=options.qkv_bias)
+        self.k_proj = nn.Linear(options.width, keys, bias=options.qkv_bias)
+        self.v_proj = nn.Linear(options.width, shared, bias=options.qkv_bias)
+        if options.qk_norm:
+            self.q_norm = RMSNorm(options.head_dim, options.norm_eps)
+            self.k_norm = RMSNorm(options.head_dim, options.norm_eps)
         if options.output_gate:
             self.g_proj = nn.Linear(options.width, values, bias=False)
-        self.o_proj = nn.Linear(values, options.width, bias=False)
+        self.o_proj = nn.Linear(values, options.width, bias=options.output_bias)
 
     @property
     def window(self) -> int | None:
@@ -49,9 +57,12 @@ class SoftmaxAttention(AttentionMixer):
         q = self.q_proj(x).unflatten(-1, (heads, -1))
         k = self.k_proj(x).unflatten(-1, (groups, -1))
         v = self.v_proj(x).unflatten(-1, (groups, -1))
+        if self.options.qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
         if self.options.rope_base is not None:
-            q = rotate(q, stream.positions, self.options.rope_base)
-            k = rotate(k, stream.positions, self.options.rope_base)
+            base, scaling = self.options.rope_base, self.options.rope_scaling
+            q = rotate(q, stream.positions, base, scaling)
+            k = rotate(k, stream.positions, base, scaling)
         return AttentionInputs(q, k, v, window=self.window)
 
     @override
