@@ -6,14 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lt2theory.runs.atomic import (
-    TEMPORARY_SUFFIX,
-    full_disk_named,
-    read_json,
-    sync_directory,
-    write_json,
-    write_synced,
-)
+from lt2theory.runs.atomic import read_json, write_json, write_synced
+from lt2theory.runs.checkpoints import begin_checkpoint, keep_checkpoint, list_checkpoints
 from lt2theory.runs.hashing import config_hash
 from lt2theory.runs.jsonl import append_line, cut, drop_torn_line, read_lines
 from lt2theory.runs.layout import (
@@ -27,9 +21,7 @@ from lt2theory.runs.layout import (
     run_status,
 )
 from lt2theory.runs.lock import locked
-from lt2theory.runs.prepare import make_folder, remove_tree, sweep, take_over
-
-KEPT_CHECKPOINTS = 2
+from lt2theory.runs.prepare import make_folder, sweep, take_over
 
 
 class RunFolder:
@@ -194,25 +186,14 @@ class RunFolder:
         Raises:
             DiskFullError: The disk is full; earlier checkpoints are intact.
         """
-        existing = self.checkpoints()
-        serial = int(existing[0].name.partition("-")[0]) + 1 if existing else 1
-        folder = self.path / CHECKPOINTS
-        final = folder / f"{serial:06d}-step-{step}"
-        temporary = final.with_name(final.name + TEMPORARY_SUFFIX)
+        temporary = begin_checkpoint(self.path / CHECKPOINTS, step)
         try:
-            with full_disk_named(final):
-                temporary.mkdir(parents=True)
             for name, data in files.items():
                 write_synced(temporary / name, data)
-            sync_directory(temporary)
-            temporary.rename(final)
+            return keep_checkpoint(temporary)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        sync_directory(folder)
-        for old in self.checkpoints()[KEPT_CHECKPOINTS:]:
-            remove_tree(old)
-        return final
 
     def checkpoints(self) -> list[Path]:
         """Folders of the complete checkpoints.
@@ -220,11 +201,7 @@ class RunFolder:
         Returns:
             The folders, newest first.
         """
-        folder = self.path / CHECKPOINTS
-        if not folder.is_dir():
-            return []
-        names = [entry for entry in folder.iterdir() if entry.suffix != TEMPORARY_SUFFIX]
-        return sorted(names, reverse=True)
+        return list_checkpoints(self.path / CHECKPOINTS)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, which marks the run as done.
