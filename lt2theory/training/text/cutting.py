@@ -1,7 +1,7 @@
 """Documents of a text file that is read block by block, whatever its size."""
 
 from collections.abc import Iterator
-from typing import IO
+from io import BufferedIOBase
 
 LARGEST_WHOLE = 1 << 30
 """A text file that is one document is kept in memory several times over."""
@@ -10,7 +10,7 @@ _BLOCK = 1 << 20
 
 
 def cut(
-    file: IO[bytes], name: str, *, separator: bytes | None, piece_bytes: int | None
+    file: BufferedIOBase, name: str, *, separator: bytes | None, piece_bytes: int | None
 ) -> Iterator[bytes]:
     """The documents of a text file, which together are the file without the separators.
 

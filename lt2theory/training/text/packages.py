@@ -2,6 +2,7 @@
 
 import fnmatch
 import gzip
+import os
 import shutil
 import subprocess
 import tempfile
@@ -115,12 +116,13 @@ def keep_texts(unpacked: Path, pattern: str, folder: Path) -> int:
     found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
     if not found:
         raise ValueError(f"{folder}: the package has no file {pattern!r}")
+    # The folders that all files share, such as those of a version, say nothing.
+    above = os.path.commonpath([os.path.dirname(name) for name in found])
     for name in found:
         data = (unpacked / name).read_bytes()
         if name.endswith((".gz", ".dz")):  # dictzip is gzip with an index
             data = gzip.decompress(data)
-        # The package's own folders say nothing; of the path the part below them is kept.
-        short = name.removeprefix("usr/share/").replace("/", "--")
+        short = os.path.relpath(name, above).replace("/", "--")
         for ending in (".gz", ".dz", ".txt"):
             short = short.removesuffix(ending)
         write_bytes(folder / f"{short}.txt", data)

@@ -167,9 +167,14 @@ def _metered(plan: _Plan, progress: Progress | None) -> Generator[Document]:
             if progress is not None and done - told >= _MIB:
                 told = done
                 # A compressed file holds more text than its size.
-                progress(ProgressEvent("tokenise", done // _MIB, max(total, done) // _MIB, "MiB"))
+                progress(ProgressEvent("tokenise", _mib(done), _mib(max(total, done)), "MiB"))
     if progress is not None:
-        progress(ProgressEvent("tokenise", done // _MIB, done // _MIB, "MiB", final=True))
+        progress(ProgressEvent("tokenise", _mib(done), _mib(done), "MiB", final=True))
+
+
+def _mib(size: int) -> int:
+    """Bytes in MiB, rounded up."""
+    return -(-size // _MIB)
 
 
 def _done_before(folder: Path, plan: _Plan) -> Manifest:

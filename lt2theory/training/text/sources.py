@@ -4,8 +4,9 @@ import gzip
 import json
 from collections.abc import Iterator
 from importlib.resources import files
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from lt2theory.training.text.config import CorpusConfig
 from lt2theory.training.text.cutting import cut
@@ -25,6 +26,7 @@ class Document(NamedTuple):
     origin: str
 
 
+@runtime_checkable
 class Source(Protocol):
     """Documents in an order that is always the same."""
 
@@ -138,12 +140,12 @@ class FileSource:
                 yield Document(text, str(path))
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BufferedIOBase:
     """A file for reading, unpacked on the way where it is compressed."""
-    return cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
-def _of_lines(file: IO[bytes], path: Path, field: str) -> Iterator[Document]:
+def _of_lines(file: BufferedIOBase, path: Path, field: str) -> Iterator[Document]:
     """Documents of JSON lines; empty lines are passed over."""
     for number, line in enumerate(file, start=1):
         if not line.strip():
