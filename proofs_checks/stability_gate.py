@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lt2theory.mixers import Stream
-from lt2theory.models import LoopedModel, presets
+from lt2theory.models import LoopedModel, toys
 from lt2theory.models.loop_state import LoopState
 from proofs_checks.claim import Claim, Finding, claim
 
@@ -14,7 +14,9 @@ from proofs_checks.claim import Claim, Finding, claim
 class _Keep(nn.Module):
     """A block that changes nothing, so that the loop can be fed what a norm would spoil."""
 
-    def forward(self, h: Tensor, mix: Callable[[nn.Module, Tensor], Tensor]) -> Tensor:
+    def forward(
+        self, h: Tensor, mix: Callable[[nn.Module, Tensor], Tensor], *, mixer: int = 0
+    ) -> Tensor:
         return h
 
 
@@ -36,7 +38,7 @@ class _Keep(nn.Module):
 def shut_gate(*, fast: bool, rho: float = 0.0, entry: float = 2.0) -> Finding:
     """The model against a loop written out here from its own blocks, which has no gate in it."""
     tokens = torch.randint(256, (2, 9), generator=torch.Generator().manual_seed(3))
-    named = presets()
+    named = toys()
     for name in sorted(named)[:: 3 if fast else 1]:
         for dtype in (torch.float32, torch.float64):
             model = LoopedModel(named[name]).to(dtype).eval()
@@ -50,7 +52,7 @@ def shut_gate(*, fast: bool, rho: float = 0.0, entry: float = 2.0) -> Finding:
     h = torch.full((1, 1, 64), entry)
     with torch.no_grad():
         same = torch.equal(model.run_embedded(h), h)
-    said = "every third preset" if fast else None
+    said = "every third toy" if fast else None
     return Finding(same, scope=said, counterexample=None if same else f"h = {entry}")
 
 
@@ -60,7 +62,8 @@ def _plain_loop(model: LoopedModel, tokens: Tensor) -> Tensor:
     h = model.embed(tokens)
     for loop in range(model.config.num_loops):
         for layer, block in enumerate(model.blocks):
-            h = block(h, state.mix_at(layer, loop))
+            number = model.config.mixer_number(layer, loop)
+            h = block(h, state.mix_at(layer, loop), mixer=number)
     return model.read_out(h)
 
 

@@ -116,9 +116,9 @@ class _PerLoop(nn.Module):
         self.copies = nn.ModuleList(copy.deepcopy(block) for _ in range(num_loops))
         self._calls = 0
 
-    def forward(self, h: Tensor, mix: Mix) -> Tensor:
+    def forward(self, h: Tensor, mix: Mix, *, mixer: int = 0) -> Tensor:
         """Run the next loop's copy."""
-        after: Tensor = self.copies[self._calls](h, mix)
+        after: Tensor = self.copies[self._calls](h, mix, mixer=mixer)
         self._calls += 1
         return after
 

@@ -101,10 +101,13 @@ def windows_of(config: LoopedConfig) -> tuple[int, ...] | None:
         config: Config of a model.
 
     Returns:
-        Tokens that each layer sees, or None if a linear or full layer makes the reach unbounded.
+        Tokens that each layer sees, or None if a linear or full layer makes the reach unbounded or
+        the windows change from loop to loop.
     """
-    if any(layer.mixer != "window" for layer in config.layers):
+    if any(spec.mixer != "window" for loop in config.loops for spec in loop):
         return None
+    if len(set(config.loops)) > 1:
+        return None  # one window a layer would not say it
     return tuple(config.window if one.window is None else one.window for one in config.layers)
 
 

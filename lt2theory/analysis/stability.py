@@ -166,7 +166,7 @@ def _output_gate(
     """Return the gate of one softmax layer in one loop; ones where it has none."""
     block = model.blocks[layer]
     assert isinstance(block, Block), "a looped model is made of blocks"
-    mixer = block.mixer
+    mixer = block.mixers[model.config.mixer_number(layer, loop)]
     assert isinstance(mixer, SoftmaxAttention), "attention inputs come from softmax attention"
     h = trace.residuals[layer - 1, loop] if layer else trace.states[loop]
     with torch.no_grad():

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import Decoder, LoopedConfig, LoopedModel
+from lt2theory.models.parameters import visited_parameters
+from lt2theory.models.pattern import LayerSpec
 
 PATTERNS = {
     "gdn": "gdn",
@@ -205,8 +207,9 @@ def step_bytes(model: LoopedModel, batch: int, context: int) -> float:
     """Bytes that one step must move: weights once a loop, the head once, states, keys and values.
 
     States are read and written in float32; keys and values are read in bfloat16, as many as the
-    mixer attends to (NSA: a mean a block, the selected blocks and the window; DSA: all keys of its
-    indexer, and the selected keys and values).
+    mixer attends to (NSA: a mean a block, in float32, since rounded ones would choose other blocks;
+    the selected blocks and the window. DSA: all keys of its indexer, and the selected keys and
+    values).
 
     Args:
         model: The model.
@@ -217,14 +220,12 @@ def step_bytes(model: LoopedModel, batch: int, context: int) -> float:
         The bytes.
     """
     config = model.config
-    block = sum(p.numel() for p in model.blocks.parameters())
-    weights = 2.0 * (config.num_loops * block + config.vocab_size * config.width)
-    read = sum(_read(config, number, batch, context) for number in range(config.num_layers))
-    return weights + config.num_loops * read
+    weights = 2.0 * (visited_parameters(config) + config.vocab_size * config.width)
+    read = sum(_read(config, spec, batch, context) for loop in config.loops for spec in loop)
+    return weights + read
 
 
-def _read(config: LoopedConfig, number: int, batch: int, context: int) -> float:
-    spec = config.layers[number]
+def _read(config: LoopedConfig, spec: LayerSpec, batch: int, context: int) -> float:
     options = config.mixer_options(spec)
     if issubclass(MIXERS[spec.mixer], LinearMixer):
         return 2 * 4.0 * batch * options.num_heads * options.head_dim * options.value_dim
@@ -232,7 +233,7 @@ def _read(config: LoopedConfig, number: int, batch: int, context: int) -> float:
     seen = min(context, options.window or context)
     if spec.mixer == "nsa":
         blocks = context // options.block_size
-        seen = blocks + min(context, options.num_blocks * options.block_size) + seen
+        seen = 2 * blocks + min(context, options.num_blocks * options.block_size) + seen
     if spec.mixer == "dsa":
         return pair * min(context, options.top_k) + 2.0 * batch * context * options.index_dim
     return pair * seen

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from lt2theory.bench.decode import full_scale, random_model
 from lt2theory.bench.train_step import PRODUCTS
-from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel, prefill
-from lt2theory.models.pattern import LayerSpec
+from lt2theory.models.flops import forward_flops
 
 
 @dataclass(frozen=True)
@@ -159,12 +158,7 @@ def _median_ms(call: Callable[[], Tensor], repeats: int) -> float:
 def prefill_flops(model: LoopedModel, batch: int, context: int) -> float:
     """Multiplications and additions that reading a prompt cannot do without.
 
-    `2 b t T W` for the W weights of the blocks' matrices, and `2 b d vocab` for the head, which
-    reads the last position alone. A recurrence adds `6 h k v` a token, loop and layer (erase,
-    write, read); attention `2 h (k + v)` a token and key that it reads: of `(t + 1) / 2` on
-    average, all, or at most the window's. NSA reads the complete blocks' means, at most its
-    selected blocks and its window; DSA at most `top_k` keys, and its indexer scores every key with
-    `2 n i`.
+    Those of `lt2theory.models.flops.forward_flops`, but the head reads the last position alone.
 
     Args:
         model: The model.
@@ -175,32 +169,5 @@ def prefill_flops(model: LoopedModel, batch: int, context: int) -> float:
         The number.
     """
     config = model.config
-    weights = sum(p.numel() for p in model.blocks.parameters() if p.dim() == 2)
-    mixing = sum(_mixing_flops(config, spec, context) for spec in config.layers)
-    read = config.num_loops * (2.0 * context * weights + mixing)
-    return batch * (read + 2.0 * config.width * config.vocab_size)
-
-
-def _mixing_flops(config: LoopedConfig, spec: LayerSpec, context: int) -> float:
-    """What the op of one layer adds for one row in one loop."""
-    options = config.mixer_options(spec)
-    if issubclass(MIXERS[spec.mixer], LinearMixer):
-        return 6.0 * context * options.num_heads * options.head_dim * options.value_dim
-    window = context if options.window is None else options.window
-    index = 0.0
-    if spec.mixer == "nsa":
-        size = options.block_size
-        means = sum(t // size for t in range(1, context + 1))
-        pairs = means + _pairs(context, options.num_blocks * size) + _pairs(context, window)
-    elif spec.mixer == "dsa":
-        pairs = _pairs(context, options.top_k)
-        index = 2.0 * options.index_heads * options.index_dim * _pairs(context, context)
-    else:
-        pairs = _pairs(context, window)
-    return 2.0 * options.num_heads * (options.head_dim + options.value_dim) * pairs + index
-
-
-def _pairs(length: int, most: int) -> int:
-    """Pairs of a query and a key that it reads, its own or earlier, at most so many a query."""
-    full = min(length, most)
-    return full * (full + 1) // 2 + (length - full) * most
+    parts = forward_flops(config, context)
+    return batch * (parts["blocks"] + parts["mixing"] + 2.0 * config.width * config.vocab_size)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from lt2theory.models.flops import parameter_count, step_flops
+from lt2theory.models.flops import step_flops
+from lt2theory.models.parameters import parameter_count
 from lt2theory.runs import StudyRun, study_run
 from lt2theory.training import CurriculumConfig, resolve
 from lt2theory.training.config import Device

@@ -48,7 +48,7 @@ def step_ms(cell: Cell, stage: int, measured: Sequence[Measured] | None = None) 
         Milliseconds; None if nothing of the kind was measured.
     """
     model = cell.resolved.model
-    mixers = tuple(sorted({layer.mixer for layer in model.layers}))
+    mixers = tuple(sorted({spec.mixer for loop in model.loops for spec in loop}))
     table = MEASURED if measured is None else measured
     kind = [row for row in table if (row.mixers, row.loop_state) == (mixers, model.loop_state)]
     if not kind:

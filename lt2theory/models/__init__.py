@@ -7,8 +7,14 @@ from lt2theory.models.generation import Generation as Generation
 from lt2theory.models.generation import Sampling as Sampling
 from lt2theory.models.generation import generate as generate
 from lt2theory.models.generation import prefill as prefill
+from lt2theory.models.loop_loss import LoopLoss as LoopLoss
+from lt2theory.models.loop_loss import loop_loss as loop_loss
 from lt2theory.models.looped import LoopedModel as LoopedModel
 from lt2theory.models.pattern import LayerSpec as LayerSpec
 from lt2theory.models.pattern import expand_pattern as expand_pattern
+from lt2theory.models.preset import Preset as Preset
+from lt2theory.models.presets import described_presets as described_presets
+from lt2theory.models.presets import find_preset as find_preset
 from lt2theory.models.presets import presets as presets
+from lt2theory.models.presets import toys as toys
 from lt2theory.models.trace import LoopTrace as LoopTrace

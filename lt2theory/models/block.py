@@ -1,6 +1,7 @@
 """One block: mixer and FFN on the residual stream."""
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -48,14 +49,21 @@ class Block(nn.Module):
     """`h' = h + Mixer(norm(h))`, then `h' + FFN(norm(h'))`.
 
     With sandwich norm each change is normalised as well, before it is added (Ouro, arXiv
-    2510.25741).
+    2510.25741). Where the pattern changes the mixer from loop to loop, the block has several, which
+    share all else.
+
+    Args:
+        config: Config of the model.
+        layers: What `LoopedConfig.mixers_at` gives for the block's place.
     """
 
-    def __init__(self, config: LoopedConfig, layer: LayerSpec) -> None:
+    def __init__(self, config: LoopedConfig, *layers: LayerSpec) -> None:
         super().__init__()
         width, eps = config.width, config.norm_eps
         self.mixer_norm = RMSNorm(width, eps)
-        self.mixer: AnyMixer = MIXERS[layer.mixer](config.mixer_options(layer))
+        mixers: list[AnyMixer] = [MIXERS[one.mixer](config.mixer_options(one)) for one in layers]
+        self.mixer: AnyMixer = mixers[0]
+        self.other_mixers = nn.ModuleList(mixers[1:])
         self.ffn_norm = RMSNorm(width, eps) if config.hidden_width else None
         self.ffn = SwiGLU(width, config.hidden_width) if config.hidden_width else None
         self.mixer_post_norm = RMSNorm(width, eps) if config.sandwich_norm else None
@@ -63,17 +71,26 @@ class Block(nn.Module):
             RMSNorm(width, eps) if config.sandwich_norm and config.hidden_width else None
         )
 
-    def forward(self, h: Float[Tensor, "b t d"], mix: Mix) -> Float[Tensor, "b t d"]:
+    @property
+    def mixers(self) -> tuple[AnyMixer, ...]:
+        """All mixers, in the order of `LoopedConfig.mixers_at`."""
+        return (self.mixer, *(cast("AnyMixer", other) for other in self.other_mixers))
+
+    def forward(
+        self, h: Float[Tensor, "b t d"], mix: Mix, *, mixer: int = 0
+    ) -> Float[Tensor, "b t d"]:
         """Apply the block once.
 
         Args:
             h: Residual stream.
             mix: Joins the mixer with its op; the loop state gives it.
+            mixer: Which of the block's mixers, by number.
 
         Returns:
             The residual stream after the block.
         """
-        return self.finish(h, mix(self.mixer, self.mixer_norm(h, product_dtype(h))))
+        x = self.mixer_norm(h, product_dtype(h))
+        return self.finish(h, mix(self.mixers[mixer] if mixer else self.mixer, x))
 
     def finish(
         self, h: Float[Tensor, "b t d"], change: Float[Tensor, "b t d"]

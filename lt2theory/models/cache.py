@@ -164,7 +164,7 @@ class LoopCache(CacheContents):
         if length == 0 or not blocked:
             return length, None
         if self.snapshot_every is None:
-            names = ", ".join(f"{layer} ({self.config.layers[layer].mixer})" for layer in blocked)
+            names = ", ".join(f"{layer} ({self._mixers_of(layer)})" for layer in blocked)
             raise ValueError(
                 f"length: {length} cannot be cropped to, since layers {names} do not keep the "
                 f"past token by token; allowed: 0 and {self.length}, or any with "
@@ -172,6 +172,10 @@ class LoopCache(CacheContents):
             )
         before = [each for each in self.snapshots if each.length <= length]
         return (before[-1].length, before[-1]) if before else (0, None)
+
+    def _mixers_of(self, layer: int) -> str:
+        """Names of what a layer is in the loops."""
+        return ", ".join(dict.fromkeys(spec.mixer for spec in self.config.specs_at(layer)))
 
     def _back_at(self, length: int, snapshot: Snapshot | None) -> "LoopCache":
         """A draft of this cache as it was after `length` tokens."""

@@ -15,17 +15,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lt2theory.mixers import Slot, Stream
-from lt2theory.models.block import Block
+from lt2theory.models.block import AnyMixer, Block
 from lt2theory.models.loop_state import LoopState, Prepared
 
-Before = Callable[[Block, Tensor, Stream], tuple[Tensor, Prepared]]
-After = Callable[[Block, Tensor, Tensor, Tensor], Tensor]
+Before = Callable[[Block, AnyMixer, Tensor, Stream], tuple[Tensor, Prepared]]
+After = Callable[[Block, AnyMixer, Tensor, Tensor, Tensor], Tensor]
 KINDS = 64
 """Kinds of layer, sizes and precisions in one process before torch refuses to compile more."""
 
 
 def run_compiled(
-    block: Block, h: Float[Tensor, "b t d"], state: LoopState, layer: int, loop: int
+    block: Block,
+    mixer: AnyMixer,
+    h: Float[Tensor, "b t d"],
+    state: LoopState,
+    layer: int,
+    loop: int,
 ) -> Float[Tensor, "b t d"]:
     """`block(h, state.mix_at(layer, loop))`, with the parts around the op compiled.
 
@@ -34,6 +39,7 @@ def run_compiled(
 
     Args:
         block: The block.
+        mixer: Its mixer in this loop.
         h: Residual stream before it.
         state: A loop state that remembers and records nothing.
         layer: Layer, counted from 0.
@@ -45,19 +51,19 @@ def run_compiled(
     assert state.is_repeatable, "compiled parts write to no cache and no record"
     before, after = _parts()
     with torch._dynamo.config.patch(recompile_limit=KINDS):
-        x, prepared = before(block, h, state.stream)
+        x, prepared = before(block, mixer, h, state.stream)
         # A backend may give a view into a padded output, laid out as the loop has factors.
         o = state.run_op(layer, loop, prepared, Slot()).contiguous()
-        return after(block, h, x, o)
+        return after(block, mixer, h, x, o)
 
 
-def _before(block: Block, h: Tensor, stream: Stream) -> tuple[Tensor, Prepared]:
+def _before(block: Block, mixer: AnyMixer, h: Tensor, stream: Stream) -> tuple[Tensor, Prepared]:
     x = block.mixer_norm(h)
-    return x, block.mixer.prepare(x, stream)
+    return x, mixer.prepare(x, stream)
 
 
-def _after(block: Block, h: Tensor, x: Tensor, o: Tensor) -> Tensor:
-    return block.finish(h, block.mixer.output(o, x))
+def _after(block: Block, mixer: AnyMixer, h: Tensor, x: Tensor, o: Tensor) -> Tensor:
+    return block.finish(h, mixer.output(o, x))
 
 
 @cache

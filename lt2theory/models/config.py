@@ -1,14 +1,39 @@
 """The configuration of a looped model; the same fields make a toy and a full-scale model."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    model_serializer,
+    model_validator,
+)
 
 from lt2theory.mixers import MIXERS, LinearMixer, MixerOptions
-from lt2theory.mixers.options import DecayGrain
-from lt2theory.models.pattern import LONGEST, LayerSpec, expand_pattern
-from lt2theory.ops import BACKENDS
+from lt2theory.mixers.options import DecayGrain, LinearRotation, RopeScaling
+from lt2theory.models.config_checks import check_config
+from lt2theory.models.pattern import LONGEST, LayerSpec, expand_loops
 from lt2theory.ops.sparse.dsa_reference import IndexerLoss
+
+_YOUNGER = {
+    "linear_head_dim",
+    "linear_value_dim",
+    "exit_gate",
+    "loop_loss",
+    "exit_entropy",
+    "qkv_bias",
+    "output_bias",
+    "qk_norm",
+    "rope_scaling",
+    "rope_factor",
+    "rope_low",
+    "rope_high",
+    "rope_original_length",
+    "linear_rotation",
+}
+"""Fields that came after the first runs were kept."""
 
 
 class LoopedConfig(BaseModel):
@@ -29,7 +54,7 @@ class LoopedConfig(BaseModel):
     pattern: str = Field(
         "gdn",
         description="Mixers over the depth, cycled: 'gdn', 'gdn*4,full', 'window(8)', "
-        "'bookend:gdn'.",
+        "'bookend:gdn'; joined by '->', those of the loops: 'full->window(8)'.",
     )
     loop_state: Literal["rescan", "accumulate"] = Field(
         "rescan",
@@ -46,6 +71,12 @@ class LoopedConfig(BaseModel):
     )
     value_dim: int | None = Field(
         None, ge=1, description="Value width of a head; default head_dim."
+    )
+    linear_head_dim: int | None = Field(
+        None, ge=1, description="Key width of a head of linear mixers; default head_dim."
+    )
+    linear_value_dim: int | None = Field(
+        None, ge=1, description="Value width of a head of linear mixers; default value_dim."
     )
     ffn_width: int | None = Field(
         None, ge=0, description="Hidden width of the SwiGLU FFN; default 8/3 width, 0 for none."
@@ -99,6 +130,13 @@ class LoopedConfig(BaseModel):
         "only where the auxiliary losses are asked for.",
     )
     output_gate: bool = Field(False, description="Gate the output of softmax layers by a sigmoid.")
+    qkv_bias: bool = Field(
+        False, description="Biases of queries, keys and values in softmax layers (Qwen2)."
+    )
+    output_bias: bool = Field(False, description="Bias of the output projection in softmax layers.")
+    qk_norm: bool = Field(
+        False, description="Normalise each head's queries and keys in softmax layers (Qwen3)."
+    )
     loop_gate: bool = Field(
         True, description="Learn rho, the loop residual; it starts at zero (LT2, section 3.1)."
     )
@@ -107,6 +145,21 @@ class LoopedConfig(BaseModel):
     )
     norm_between_loops: bool = Field(
         False, description="Apply the final norm at the end of every loop (Ouro)."
+    )
+    exit_gate: bool = Field(
+        False,
+        description="Learn, a token, the probability of leaving after each loop (Ouro): "
+        "`sigmoid(w . norm(h) + c)` of what has not left yet, and all of it after the last.",
+    )
+    loop_loss: Literal["last", "mean", "expected"] = Field(
+        "last",
+        description="Loss of training: of the last loop, the mean over the loops, or Ouro's "
+        "expectation over exits, which needs exit_gate.",
+    )
+    exit_entropy: float = Field(
+        0.05,
+        ge=0,
+        description="Weight of the divergence of the exits from equal ones in the expected loss.",
     )
     positions: Literal["none", "rope", "learned"] = Field(
         "none",
@@ -118,6 +171,29 @@ class LoopedConfig(BaseModel):
     )
     rope_base: float = Field(
         10000.0, ge=1e-3, le=1e12, description="Base of the rotary wavelengths."
+    )
+    rope_scaling: Literal["none", "linear", "llama3"] = Field(
+        "none",
+        description="Stretch the rotary wavelengths: all alike, or the long ones (Llama 3.1).",
+    )
+    rope_factor: float = Field(
+        1.0, ge=1, le=1e6, description="By how much rope_scaling stretches a wavelength."
+    )
+    rope_low: float = Field(
+        1.0, gt=0, description="Turns in rope_original_length up to which 'llama3' stretches fully."
+    )
+    rope_high: float = Field(
+        4.0,
+        gt=0,
+        description="Turns in rope_original_length from which 'llama3' stretches nothing.",
+    )
+    rope_original_length: int = Field(
+        8192, ge=1, description="Context of training, by which 'llama3' counts turns."
+    )
+    linear_rotation: LinearRotation = Field(
+        "own",
+        description="Rotary positions of linear mixers, with rope_base: by definition RetNet's "
+        "alone ('own'), of all, or of none.",
     )
     tie_embeddings: bool = Field(False, description="Share the embedding with the head.")
     norm_eps: float = Field(1e-5, gt=0, description="Epsilon of every normalisation.")
@@ -140,72 +216,91 @@ class LoopedConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> "LoopedConfig":
-        layers = self.layers
-        if self.head_dim is None and self.width % self.num_heads:
-            raise ValueError(
-                f"num_heads: {self.num_heads} does not divide width {self.width}; "
-                "choose a divisor or give head_dim"
-            )
-        if self.num_heads % (self.num_kv_heads or self.num_heads):
-            raise ValueError(
-                f"num_kv_heads: {self.num_kv_heads} must divide num_heads {self.num_heads}"
-            )
-        if self.positions == "rope" and self.key_dim % 2:
-            raise ValueError(f"head_dim: {self.key_dim} must be even for positions='rope'")
-        indexed = any(layer.mixer == "dsa" for layer in layers)
-        if self.positions == "rope" and indexed and self.index_dim % 2:
-            raise ValueError(f"index_dim: {self.index_dim} must be even for positions='rope'")
-        if self.key_dim % 2 and any(layer.mixer == "retnet" for layer in layers):
-            raise ValueError(f"head_dim: {self.key_dim} must be even for retnet, which rotates")
-        if (self.positions == "learned") != (self.max_length is not None):
-            raise ValueError(
-                f"max_length: {self.max_length} with positions={self.positions!r}; "
-                "a number is needed with 'learned' and has no effect otherwise"
-            )
-        if self.loop_state == "accumulate" and not any(
-            issubclass(MIXERS[layer.mixer], LinearMixer) for layer in layers
-        ):
-            raise ValueError(
-                f"loop_state: 'accumulate' needs a linear layer, and pattern {self.pattern!r} has "
-                "none; use 'rescan'"
-            )
-        self._check_decay(layers)
-        if self.backend not in BACKENDS:
-            allowed = ", ".join(BACKENDS)
-            raise ValueError(f"backend: {self.backend!r} is not available; allowed: {allowed}")
+        check_config(self)
         return self
 
-    def _check_decay(self, layers: tuple[LayerSpec, ...]) -> None:
-        """Refuse a grain of the decay that would do nothing or does not fit.
-
-        Raises:
-            ValueError: Naming `decay_grain` or `decay_groups`.
-        """
-        gated = [n for n, kind in MIXERS.items() if getattr(kind, "own_decay", None) is not None]
-        if self.decay_grain != "own" and not any(layer.mixer in gated for layer in layers):
-            raise ValueError(
-                f"decay_grain: {self.decay_grain!r} does nothing in pattern {self.pattern!r}; "
-                f"allowed there: 'own'; the mixers that take another are {', '.join(gated)}"
-            )
-        if self.decay_grain != "grouped" and self.decay_groups != 1:
-            raise ValueError(
-                f"decay_groups: {self.decay_groups} does nothing with decay_grain="
-                f"{self.decay_grain!r}; must be 1 there"
-            )
-        if self.key_dim % self.decay_groups:
-            raise ValueError(
-                f"decay_groups: {self.decay_groups} must divide head_dim {self.key_dim}"
-            )
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Younger fields are left out at their defaults, so that older runs keep their hash."""
+        values = handler(self)
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in _YOUNGER or value != fields[name].default
+        }
 
     @property
     def layers(self) -> tuple[LayerSpec, ...]:
-        """One spec a layer, from the pattern."""
-        return expand_pattern(self.pattern, self.num_layers)
+        """One spec a layer, in the first loop; `loops` has those of all."""
+        return self.loops[0]
+
+    @property
+    def loops(self) -> tuple[tuple[LayerSpec, ...], ...]:
+        """For each loop one spec a layer, from the pattern."""
+        return expand_loops(self.pattern, self.num_layers, self.num_loops)
+
+    def specs_at(self, layer: int) -> tuple[LayerSpec, ...]:
+        """What one layer is in the loops.
+
+        Args:
+            layer: Layer, counted from 0.
+
+        Returns:
+            Its spec in every loop.
+        """
+        return tuple(loop[layer] for loop in self.loops)
+
+    def mixers_at(self, layer: int) -> tuple[LayerSpec, ...]:
+        """The mixers that one layer has weights for.
+
+        Args:
+            layer: Layer, counted from 0.
+
+        Returns:
+            The first spec of each, in the order in which the loops come to them: one, unless
+            the pattern changes the mixer from loop to loop.
+        """
+        first: dict[str, LayerSpec] = {}
+        for spec in self.specs_at(layer):
+            first.setdefault(spec.weights, spec)
+        return tuple(first.values())
+
+    def mixer_number(self, layer: int, loop: int) -> int:
+        """Which of its mixers a layer uses in a loop.
+
+        Args:
+            layer: Layer, counted from 0.
+            loop: Loop, counted from 0.
+
+        Returns:
+            Its number in `mixers_at`.
+        """
+        weights = [spec.weights for spec in self.mixers_at(layer)]
+        return weights.index(self.loops[loop][layer].weights)
 
     @property
     def key_dim(self) -> int:
-        """Key width of a head."""
+        """Key width of a head, unless `linear_head_dim` says otherwise for linear mixers."""
         return self.head_dim if self.head_dim is not None else self.width // self.num_heads
+
+    def head_dims(self, layer: LayerSpec) -> tuple[int, int]:
+        """Key and value width of a head of one layer.
+
+        Args:
+            layer: Its place in the pattern.
+
+        Returns:
+            Both widths.
+        """
+        keys = self.key_dim
+        values = self.value_dim if self.value_dim is not None else keys
+        if not issubclass(MIXERS[layer.mixer], LinearMixer):
+            return keys, values
+        if self.linear_head_dim is not None:
+            keys = self.linear_head_dim
+            values = self.value_dim if self.value_dim is not None else keys
+        return keys, self.linear_value_dim if self.linear_value_dim is not None else values
 
     @property
     def hidden_width(self) -> int:
@@ -213,6 +308,18 @@ class LoopedConfig(BaseModel):
         if self.ffn_width is not None:
             return self.ffn_width
         return -(-8 * self.width // 24) * 8
+
+    @property
+    def _scaling(self) -> RopeScaling | None:
+        if self.rope_scaling == "none":
+            return None
+        return RopeScaling(
+            self.rope_scaling,
+            self.rope_factor,
+            self.rope_low,
+            self.rope_high,
+            self.rope_original_length,
+        )
 
     def mixer_options(self, layer: LayerSpec) -> MixerOptions:
         """Sizes and switches of one layer's mixer.
@@ -224,17 +331,25 @@ class LoopedConfig(BaseModel):
             What its constructor takes.
         """
         window = layer.window if layer.window is not None else self.window
+        keys, values = self.head_dims(layer)
+        is_linear = issubclass(MIXERS[layer.mixer], LinearMixer)
+        rotates = self.positions == "rope" or (is_linear and self.linear_rotation == "on")
         return MixerOptions(
             width=self.width,
             num_heads=self.num_heads,
-            head_dim=self.key_dim,
-            value_dim=self.value_dim if self.value_dim is not None else self.key_dim,
+            head_dim=keys,
+            value_dim=values,
             num_kv_heads=self.num_kv_heads or self.num_heads,
             window=window if layer.mixer in ("window", "nsa") else None,
             conv_width=self.conv_width,
             negative_eigenvalues=self.negative_eigenvalues,
             output_gate=self.output_gate,
-            rope_base=self.rope_base if self.positions == "rope" else None,
+            rope_base=self.rope_base if rotates else None,
+            rope_scaling=self._scaling,
+            linear_rotation=self.linear_rotation,
+            qkv_bias=self.qkv_bias,
+            output_bias=self.output_bias,
+            qk_norm=self.qk_norm,
             norm_eps=self.norm_eps,
             decay_grain=self.decay_grain,
             decay_groups=self.decay_groups,

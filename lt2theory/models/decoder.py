@@ -199,6 +199,8 @@ class Decoder:
         for number, layer in enumerate(config.layers):
             block = model.blocks[number]
             assert isinstance(block, Block)
+            if len(set(config.specs_at(number))) > 1:
+                continue  # a packed block is the same in all loops
             if why_not_fused(config, layer.mixer, self.capacity) is None:
                 fused[number] = fuse(block, config)
             if isinstance(fused.get(number), FusedDelta):
@@ -242,7 +244,8 @@ class Decoder:
                     h = self._fused[layer].step(h[:, 0], buffer, length, self._first)[:, None]
                     continue
                 assert isinstance(block, Block)
-                h = block(h, state.mix_at(layer, loop))
+                number = config.mixer_number(layer, loop)
+                h = block(h, state.mix_at(layer, loop), mixer=number)
             if config.loop_gate:
                 h = h + model.loop_gate[loop] * start
             if config.norm_between_loops:

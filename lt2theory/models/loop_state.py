@@ -124,6 +124,10 @@ class LoopState:
         Returns:
             What the op read out.
         """
+        if type(prepared) is AttentionInputs and self._config.loops[loop] != self._config.layers:
+            # The loops share the weights, of which a window has none.
+            spec = self._config.loops[loop][layer]
+            prepared = replace(prepared, window=self._config.mixer_options(spec).window)
         if self._record:
             self.prepared[layer, loop] = prepared
         if isinstance(prepared, Factors):

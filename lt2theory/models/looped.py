@@ -1,6 +1,7 @@
 """The looped model: N blocks shared over T loops."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from lt2theory.models.arguments import check_whole
 from lt2theory.models.block import Block
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
+from lt2theory.models.exits import exit_log_probabilities
 from lt2theory.models.loop_state import LoopState
 from lt2theory.models.looped_blocks import LoopedBlocks
 from lt2theory.models.snapshots import is_cuttable
@@ -43,12 +45,16 @@ class LoopedModel(LoopedBlocks):
             self.embedding = nn.Embedding(config.vocab_size, config.width)
             if config.max_length is not None:
                 self.position_embedding = nn.Embedding(config.max_length, config.width)
-            self.blocks = nn.ModuleList(Block(config, layer) for layer in config.layers)
+            self.blocks = nn.ModuleList(
+                Block(config, *config.mixers_at(layer)) for layer in range(config.num_layers)
+            )
             if config.loop_gate:
                 self.loop_gate = nn.Parameter(torch.zeros(config.num_loops, config.width))
             self.norm = RMSNorm(config.width, config.norm_eps)
             if not config.tie_embeddings:
                 self.head = nn.Linear(config.width, config.vocab_size, bias=False)
+            if config.exit_gate:
+                self.exit_gate = nn.Linear(config.width, 1)
         self._initialise(generator or torch.Generator().manual_seed(0))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -61,7 +67,8 @@ class LoopedModel(LoopedBlocks):
         std = self.config.init_std
         for block in self.blocks:
             assert isinstance(block, Block)
-            block.mixer.initialise(generator, std)
+            for mixer in block.mixers:
+                mixer.initialise(generator, std)
             for linear in () if block.ffn is None else block.ffn.children():
                 assert isinstance(linear, nn.Linear)
                 truncated_normal_(linear.weight, std, generator)
@@ -70,6 +77,9 @@ class LoopedModel(LoopedBlocks):
             truncated_normal_(self.position_embedding.weight, std, generator)
         if not self.config.tie_embeddings:
             truncated_normal_(self.head.weight, std, generator)
+        if self.config.exit_gate:
+            truncated_normal_(self.exit_gate.weight, std, generator)
+            nn.init.zeros_(self.exit_gate.bias)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -98,7 +108,7 @@ class LoopedModel(LoopedBlocks):
             check_whole("snapshot_every", snapshot_every)
         if snapshot_every is not None and snapshot_every < 1:
             raise ValueError(f"snapshot_every: {snapshot_every} must be >= 1 or None")
-        if all(is_cuttable(self.config, layer) for layer in range(self.config.num_layers)):
+        if all(is_cuttable(spec) for loop in self.config.loops for spec in loop):
             snapshot_every = None
         device = self.embedding.weight.device
         return LoopCache(self.config, self._id, batch_size, device, self.dtype, snapshot_every)
@@ -149,7 +159,7 @@ class LoopedModel(LoopedBlocks):
         logits = []
         for start, stop in pieces_of_call(length, draft):
             own = None if ids is None else ids[:, start:stop]
-            h = self._read(tokens[:, start:stop], own, draft, losses)
+            h = self._read(tokens[:, start:stop], own, draft, losses)[-1]
             logits.append(self.read_out(h[:, max(0, first - start) :]))
         if cache is not None and draft is not None:
             cache.keep(draft)
@@ -161,19 +171,65 @@ class LoopedModel(LoopedBlocks):
         ids: Tensor | None,
         cache: LoopCache | None,
         losses: dict[str, Tensor] | None,
-    ) -> Float[Tensor, "b t d"]:
-        """h^(T) of tokens that were checked; the cache is advanced, and losses are put in."""
+    ) -> tuple[Float[Tensor, "b t d"], ...]:
+        """h^(0) .. h^(T) of tokens that were checked; cache and losses are brought up to date."""
         stream = open_stream(tokens, ids, cache)
         check_positions(self.config, stream, cache)
         slots = None if cache is None else cache.slots
         state = LoopState(self.config, stream, slots, losses=losses is not None)
-        h = self._loop(self.embed(tokens, stream), state)[-1]
+        states = self._loop(self.embed(tokens, stream), state)
         if losses is not None and state.indexer_losses:
             losses["indexer"] = torch.stack(list(state.indexer_losses.values())).mean()
         if cache is not None:
             close_stream(stream, ids, cache)
             cache.read(tokens)
-        return h
+        return states
+
+    def read_loops(
+        self,
+        tokens: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        documents: Tensor | None = None,
+        losses: dict[str, Tensor] | None = None,
+    ) -> tuple[Float[Tensor, "b t d"], ...]:
+        """The residual stream after every loop, for losses and scores that read out several.
+
+        Args:
+            tokens: Token ids `[b t]`.
+            lengths: As in `forward`.
+            documents: As in `forward`.
+            losses: As in `forward`.
+
+        Returns:
+            h^(1) .. h^(T), each `[b t d]`; `read_out` makes logits of them, and that of the last
+            gives `forward`'s.
+
+        Raises:
+            ValueError: As in `forward`.
+        """
+        check_tokens(self.config, tokens)
+        ids = document_ids(tokens, None, lengths, documents)
+        return self._read(tokens, ids, None, losses)[1:]
+
+    def exit_log_probabilities(
+        self, states: Sequence[Float[Tensor, "b t d"]]
+    ) -> Float[Tensor, "loops b t"]:
+        """How likely a token leaves after each loop, by the exit gate.
+
+        Args:
+            states: h^(1) .. h^(T), as `read_loops` gives them.
+
+        Returns:
+            Natural logs `[T b t]`, in at least float32.
+
+        Raises:
+            ValueError: The config has no exit gate.
+        """
+        if not self.config.exit_gate:
+            raise ValueError("exit_gate: False is not allowed here (the model has no exit gate)")
+        gates = [self.exit_gate(self._normed(h)).squeeze(-1) for h in states]
+        return exit_log_probabilities(torch.stack(gates))
 
     def trace(
         self,
@@ -259,7 +315,9 @@ class LoopedModel(LoopedBlocks):
         Returns:
             Logits.
         """
-        if not self.config.norm_between_loops:
-            h = self.norm(h, product_dtype(h))
         head = self.embedding.weight if self.config.tie_embeddings else self.head.weight
-        return F.linear(h, head)
+        return F.linear(self._normed(h), head)
+
+    def _normed(self, h: Tensor) -> Tensor:
+        """What the head and the exit gate read."""
+        return h if self.config.norm_between_loops else self.norm(h, product_dtype(h))

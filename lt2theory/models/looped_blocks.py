@@ -78,6 +78,8 @@ class LoopedBlocks(nn.Module):
         block = self.blocks[layer]
         if self.compiled and state.is_repeatable and torch.is_grad_enabled():
             assert isinstance(block, Block)
-            return run_compiled(block, h, state, layer, loop)
-        after: Tensor = block(h, state.mix_at(layer, loop))
+            mixer = block.mixers[self.config.mixer_number(layer, loop)]
+            return run_compiled(block, mixer, h, state, layer, loop)
+        number = self.config.mixer_number(layer, loop)
+        after: Tensor = block(h, state.mix_at(layer, loop), mixer=number)
         return after

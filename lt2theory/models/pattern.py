@@ -3,16 +3,20 @@
 A pattern is a comma-separated list of mixer names, each with an optional window in parentheses
 and an optional repeat count, cycled over the depth: `"gdn*4,full"` over 21 layers puts softmax
 attention at layers 4, 9, 14 and 19, as LT2's 1.3B hybrid does. `"bookend:gdn*4,full"` puts softmax
-attention first and last and cycles the rest between them.
+attention first and last and cycles the rest between them. Patterns joined by `->` are those of the
+loops, cycled over them: `"full->window(512)->window(256)->window(128)"` narrows the attention from
+loop to loop (LT2's loop-level hybrids).
 """
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from lt2theory.mixers import MIXERS
 
 _ITEM = re.compile(r"(?P<name>[a-z0-9_]+)(?:\((?P<window>\d{1,9})\))?(?:\*(?P<count>\d{1,9}))?")
 _BOOKEND = "bookend:"
+_NEXT_LOOP = "->"
 LONGEST = 2**40
 """A longer window, block or list of keys is a slip: no text is that long."""
 _MOST = 10_000
@@ -30,6 +34,11 @@ class LayerSpec:
 
     mixer: str
     window: int | None = None
+
+    @property
+    def weights(self) -> str:
+        """Layers of one name can share a mixer's weights: a window needs none of its own."""
+        return "full" if self.mixer == "window" else self.mixer
 
 
 def parse_pattern(pattern: str) -> tuple[LayerSpec, ...]:
@@ -91,3 +100,30 @@ def expand_pattern(pattern: str, num_layers: int) -> tuple[LayerSpec, ...]:
         )
     filled = tuple(cycle[i % len(cycle)] for i in range(inner))
     return (LayerSpec("full"), *filled, LayerSpec("full")) if bookend else filled
+
+
+@cache
+def expand_loops(
+    pattern: str, num_layers: int, num_loops: int
+) -> tuple[tuple[LayerSpec, ...], ...]:
+    """Lay a pattern over the depth in every loop.
+
+    Args:
+        pattern: See the module's text.
+        num_layers: Depth N.
+        num_loops: Loops T.
+
+    Returns:
+        For each loop one `LayerSpec` a layer.
+
+    Raises:
+        ValueError: The pattern is malformed, longer than the depth, or has more loops than T.
+    """
+    parts = [part.strip() for part in pattern.split(_NEXT_LOOP)]
+    if len(parts) > num_loops:
+        raise ValueError(
+            f"pattern: {pattern!r} names {len(parts)} loops, more than there are "
+            f"(num_loops = {num_loops})"
+        )
+    loops = [expand_pattern(part, num_layers) for part in parts]
+    return tuple(loops[loop % len(loops)] for loop in range(num_loops))

@@ -1,36 +1,62 @@
-"""Named configurations: toys for every mixer, every linear one under `accumulate`, and hybrids."""
+"""Named configurations, from toys of 50 thousand parameters to the 1.3B models."""
 
-from lt2theory.mixers import MIXERS, LinearMixer
+from difflib import get_close_matches
+
 from lt2theory.models.config import LoopedConfig
-
-_HYBRIDS = {
-    "full-gdn": "full,gdn",
-    "gdn-window": "gdn,window",
-    "gdn-nsa": "gdn,nsa",
-    "gdn-dsa": "gdn,dsa",
-    "full-window": "full,window",
-}
-"""LT2's hybrids, one layer of each kind in a toy."""
+from lt2theory.models.preset import Preset
+from lt2theory.models.presets_lt2 import lt2_presets
+from lt2theory.models.presets_ouro import ouro_presets
+from lt2theory.models.presets_small import small_presets
+from lt2theory.models.presets_toy import toy_presets
 
 
 def presets() -> dict[str, LoopedConfig]:
     """Configurations by name.
 
     Returns:
-        `toy-<mixer>` for every mixer, `toy-<mixer>-accumulate` for every linear one, and
-        `toy-<hybrid>` for every hybrid; all of width 64, two layers and two loops.
+        `toy-<mixer>` for every mixer, `toy-<mixer>-accumulate` for every linear one and
+        `toy-<hybrid>` for every hybrid (two layers, two loops, width 64: `toys` has these alone);
+        `byte-<size>-<family>` and `bpe-<size>-<family>` for one machine;
+        `lt2-0.6b-<family>` and `lt2-1.3b-<family>`; `ouro-1.4b` and `ouro-2.6b`.
     """
-    toy = LoopedConfig(num_layers=2, num_loops=2, window=16)
-    named: dict[str, LoopedConfig] = {}
-    for name, mixer in MIXERS.items():
-        named[f"toy-{name}"] = _with(toy, pattern=name)
-        if issubclass(mixer, LinearMixer):
-            named[f"toy-{name}-accumulate"] = _with(toy, pattern=name, loop_state="accumulate")
-    for name, pattern in _HYBRIDS.items():
-        named[f"toy-{name}"] = _with(toy, pattern=pattern)
-    return named
+    return {name: preset.config for name, preset in described_presets().items()}
 
 
-def _with(config: LoopedConfig, **changes: object) -> LoopedConfig:
-    """A changed copy that is validated again."""
-    return LoopedConfig.model_validate({**config.model_dump(), **changes})
+def toys() -> dict[str, LoopedConfig]:
+    """Configurations of the toys alone, each of which runs in a moment on a CPU.
+
+    Returns:
+        As `presets`, of the names that start with `toy-`.
+    """
+    return {name: preset.config for name, preset in toy_presets().items()}
+
+
+def described_presets() -> dict[str, Preset]:
+    """Configurations with what they are and the sources they follow.
+
+    Returns:
+        The presets by name.
+    """
+    return toy_presets() | small_presets() | lt2_presets() | ouro_presets()
+
+
+def find_preset(name: str) -> Preset:
+    """Look a preset up.
+
+    Args:
+        name: Its name.
+
+    Returns:
+        The preset.
+
+    Raises:
+        ValueError: There is no preset of the name; the nearest ones are named.
+    """
+    known = described_presets()
+    if name not in known:
+        near = get_close_matches(name, known, n=3, cutoff=0.4)
+        shown = ", ".join(near) if near else "lt2-1.3b-full-gdn, ouro-1.4b, toy-gdn"
+        raise ValueError(
+            f"preset: {name!r} is not allowed (one of {len(known)} names, such as {shown})"
+        )
+    return known[name]

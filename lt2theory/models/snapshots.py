@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lt2theory.mixers import MIXERS, AttentionMixer, Slot, WindowAttention
 from lt2theory.models.config import LoopedConfig
+from lt2theory.models.pattern import LayerSpec
 
 Slots = dict[tuple[int, int], Slot]
 
@@ -34,17 +35,16 @@ class Snapshot:
     slots: Slots
 
 
-def is_cuttable(config: LoopedConfig, layer: int) -> bool:
+def is_cuttable(spec: LayerSpec) -> bool:
     """Whether the cache of a layer keeps an entry of every token, however long the stream.
 
     Args:
-        config: The model's config.
-        layer: Layer, counted from 0.
+        spec: What the layer is, in one loop.
 
     Returns:
         True for attention over the whole past, False for windows and linear mixers.
     """
-    mixer = MIXERS[config.layers[layer].mixer]
+    mixer = MIXERS[spec.mixer]
     return issubclass(mixer, AttentionMixer) and not issubclass(mixer, WindowAttention)
 
 
@@ -61,8 +61,10 @@ def take_snapshot(config: LoopedConfig, slots: Slots, length: int) -> Snapshot:
     """
     without = dict.fromkeys(PER_TOKEN)
     kept = {
-        place: replace(slot, **without) if is_cuttable(config, place[0]) else replace(slot)
-        for place, slot in slots.items()
+        (layer, loop): replace(slot, **without)
+        if is_cuttable(config.loops[loop][layer])
+        else replace(slot)
+        for (layer, loop), slot in slots.items()
     }
     return Snapshot(length, kept)
 

@@ -9,6 +9,7 @@ from lt2theory.mixers import MIXERS, LinearMixer, Slot, WindowAttention
 from lt2theory.mixers.base import AttentionMixer
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
+from lt2theory.models.pattern import LayerSpec
 from lt2theory.ops.fused.sparse_step import pooled_blocks
 
 BY_POSITION = frozenset({"keys", "values", "index_keys"})
@@ -63,18 +64,17 @@ class StaticSlot:
                 buffer.copy_(getattr(worked, name))
 
 
-def capacity_of(config: LoopedConfig, layer: int, capacity: int) -> int:
+def capacity_of(config: LoopedConfig, spec: LayerSpec, capacity: int) -> int:
     """Keys that a layer's buffer holds.
 
     Args:
         config: The model's config.
-        layer: The layer.
+        spec: What the layer is, in one loop.
         capacity: Tokens that the stream may have.
 
     Returns:
         The window for a window layer, if that is less, and the capacity for others.
     """
-    spec = config.layers[layer]
     window = config.mixer_options(spec).window
     if window is None or not issubclass(MIXERS[spec.mixer], WindowAttention):
         return capacity
@@ -97,14 +97,15 @@ def new_buffers(
         The buffers.
     """
     buffers: dict[tuple[int, int], StaticSlot] = {}
-    for place, held in cache.slots.items():
-        mixer = MIXERS[config.layers[place[0]].mixer]
+    for (layer, loop), held in cache.slots.items():
+        place, spec = (layer, loop), config.loops[loop][layer]
+        mixer = MIXERS[spec.mixer]
         assert issubclass(mixer, LinearMixer | AttentionMixer)
-        long = capacity_of(config, place[0], capacity)
+        long = capacity_of(config, spec, capacity)
         made = {name: _buffer(name, source, long) for name, source in held.tensors().items()}
         buffers[place] = StaticSlot(Slot(**made), ring=issubclass(mixer, WindowAttention))
         buffers[place].load(held, cache.length)
-        if config.layers[place[0]].mixer == "nsa":
+        if spec.mixer == "nsa":
             buffers[place].pooled = {
                 f"pooled_{name}": pooled_blocks(made[name], first, config.block_size)
                 for name in ("keys", "values")

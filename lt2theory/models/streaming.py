@@ -168,7 +168,8 @@ def look_back(config: LoopedConfig) -> int | None:
     Returns:
         A number of tokens, or None where a layer sees the whole past.
     """
-    if any(is_cuttable(config, layer) for layer in range(config.num_layers)):
+    specs = dict.fromkeys(spec for loop in config.loops for spec in loop)
+    if any(map(is_cuttable, specs)):
         return None
-    windows = [config.mixer_options(layer).window or 1 for layer in config.layers]
+    windows = [config.mixer_options(spec).window or 1 for spec in specs]
     return max(1, config.conv_width - 1, *(window - 1 for window in windows))

@@ -181,6 +181,11 @@ class CurriculumConfig(_Frozen):
                 f"deterministic: got True with model.backend={self.model.backend!r}, whose kernels "
                 "choose their block sizes by measuring; allowed backends: auto, chunked, reference"
             )
+        if self.model.loop_loss != "last":
+            raise ValueError(
+                f"model.loop_loss: got {self.model.loop_loss!r}, allowed is 'last': a curriculum "
+                "scores the last loop"
+            )
         if self.cuda_graph and self.device != "cuda":
             raise ValueError(
                 f"cuda_graph: got True with device={self.device!r}; allowed with device='cuda' only"

@@ -8,24 +8,24 @@ from torch import Tensor
 
 from lt2theory.mixers import MIXERS
 from lt2theory.mixers.short_conv import ShortConvolution
-from lt2theory.models import LoopedModel, presets
+from lt2theory.models import LoopedModel, toys
 from lt2theory.ops.factors import Factors, IndexedInputs
 
 Build = Callable[..., LoopedModel]
 TOLERANCE = 1e-10
-EVERY = sorted(presets())
+EVERY = sorted(toys())
 
 
 def same(got: Tensor, want: Tensor) -> None:
     torch.testing.assert_close(got, want, atol=TOLERANCE, rtol=TOLERANCE)
 
 
-def bytes_told(model: LoopedModel, tokens: Tensor, layer: int) -> dict[str, int]:
+def bytes_told(model: LoopedModel, tokens: Tensor, layer: int, loop: int) -> dict[str, int]:
     """Claim C2 for one layer and loop in float64, from what its mixer prepares."""
     batch, length = tokens.shape
     config = model.config
-    mixer = model.blocks[layer].mixer
-    prepared = model.trace(tokens).factors[layer, 0]
+    mixer = model.blocks[layer].mixers[config.mixer_number(layer, loop)]
+    prepared = model.trace(tokens).factors[layer, loop]
     told = dict.fromkeys(["keys", "index_keys", "state", "convolution", "snapshots"], 0)
     if isinstance(prepared, Factors):
         heads, width = prepared.k.shape[-2:]
@@ -35,7 +35,7 @@ def bytes_told(model: LoopedModel, tokens: Tensor, layer: int) -> dict[str, int]
         channels = sum(m.weight.shape[0] for m in convolutions)
         told["convolution"] = (config.conv_width - 1) * channels
     else:
-        window = config.window if config.layers[layer].mixer == "window" else length + 1
+        window = config.window if config.loops[loop][layer].mixer == "window" else length + 1
         kept = min(length, window - 1)
         told["keys"] = kept * prepared.k.shape[2] * (prepared.k.shape[3] + prepared.v.shape[3])
         if isinstance(prepared, IndexedInputs):
@@ -54,7 +54,7 @@ def test_bytes_are_those_of_claim_c2(
     assert cache.num_bytes() == 0
     model(tokens, cache)
     for (layer, loop), counted in cache.bytes_by_layer().items():
-        assert counted == bytes_told(model, tokens, layer), (layer, loop)
+        assert counted == bytes_told(model, tokens, layer, loop), (layer, loop)
     assert cache.num_bytes() == sum(sum(row.values()) for row in cache.bytes_by_layer().values())
 
 

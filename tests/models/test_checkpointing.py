@@ -12,11 +12,11 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
 from lt2theory.mixers import MIXERS, LinearMixer
-from lt2theory.models import LoopedConfig, LoopedModel, presets
+from lt2theory.models import LoopedConfig, LoopedModel, presets, toys
 from lt2theory.models.loop_state import LoopState
 
 Build = Callable[..., LoopedModel]
-EVERY = sorted(presets())
+EVERY = sorted(toys())
 LINEAR = sorted(name for name, kind in MIXERS.items() if issubclass(kind, LinearMixer))
 
 

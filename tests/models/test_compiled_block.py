@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from lt2theory.models import LoopedConfig, LoopedModel, compiled_block, presets
+from lt2theory.models import LoopedConfig, LoopedModel, compiled_block, toys
 
 
 def measured(backend: str, names: list[str], caches: Path) -> list[dict[str, Any]]:
@@ -30,8 +30,9 @@ def measured(backend: str, names: list[str], caches: Path) -> list[dict[str, Any
 
 def test_every_preset_is_two_graphs_a_kind_of_layer(tmp_path: Path) -> None:
     """Traced whole, and once for all layers and loops of a kind; the code is torch's own."""
-    for row in measured("eager", list(presets()), tmp_path):
-        kinds = len(set(presets()[row["name"]].layers))
+    for row in measured("eager", list(toys()), tmp_path):
+        config = toys()[row["name"]]
+        kinds = len({spec for layer in range(2) for spec in config.mixers_at(layer)})
         assert row["graphs"] == 2 * kinds, row
         assert max(row["differences"]) < 1e-12, row
 

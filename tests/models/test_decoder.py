@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from lt2theory.models import LoopedConfig, LoopedModel, presets
+from lt2theory.models import LoopedConfig, LoopedModel, presets, toys
 from lt2theory.models.decoder import Decoder
 
-NAMES = list(presets())
+NAMES = list(toys())
 SPARSE = {"block_size": 2, "num_blocks": 3, "top_k": 4, "index_heads": 2, "index_dim": 4}
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.models import LoopedModel, Sampling, generate, prefill, presets
+from lt2theory.models import LoopedModel, Sampling, generate, prefill, toys
 
 Build = Callable[..., LoopedModel]
 
@@ -18,7 +18,7 @@ def without_cache(model: LoopedModel, prompt: Tensor, steps: int) -> Tensor:
     return prompt
 
 
-@pytest.mark.parametrize("preset", sorted(presets()))
+@pytest.mark.parametrize("preset", sorted(toys()))
 def test_greedy_is_the_repeated_parallel_call(build: Build, tokens: Tensor, preset: str) -> None:
     """Rows of several lengths together, against each alone on the growing sequence."""
     model, lengths = build(preset, positions="rope", num_loops=3), [9, 2, 5]
@@ -29,7 +29,7 @@ def test_greedy_is_the_repeated_parallel_call(build: Build, tokens: Tensor, pres
     assert made.lengths.tolist() == [6, 6, 6]
 
 
-@pytest.mark.parametrize("preset", sorted(presets()))
+@pytest.mark.parametrize("preset", sorted(toys()))
 def test_a_prompt_in_pieces(build: Build, tokens: Tensor, preset: str) -> None:
     """Rows of which one is padding throughout its first pieces, against one call."""
     model, lengths = build(preset, positions="rope"), torch.tensor([9, 2, 5])

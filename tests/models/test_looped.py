@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lt2theory.mixers import MIXERS, AttentionMixer, LinearMixer
-from lt2theory.models import LoopedConfig, LoopedModel, presets
+from lt2theory.models import LoopedConfig, LoopedModel, presets, toys
 from lt2theory.ops.factors import Factors
 
 Build = Callable[..., LoopedModel]
-EVERY = sorted(presets())
+EVERY = sorted(toys())
 
 
 def test_every_mixer_has_its_presets() -> None:
@@ -172,7 +172,7 @@ def test_half_precision_under_autocast(build: Build, tokens: Tensor, preset: str
 @pytest.mark.parametrize("preset", EVERY)
 def test_functional_transforms(build: Build, tokens: Tensor, preset: str) -> None:
     """Gradients a row by `vmap(grad)`, and forward mode against reverse mode."""
-    kinds = [MIXERS[layer.mixer] for layer in presets()[preset].layers]
+    kinds = [MIXERS[spec.mixer] for loop in toys()[preset].loops for spec in loop]
     fused = any(issubclass(kind, AttentionMixer) for kind in kinds)  # first derivatives only
     model = build(preset, backend="reference" if fused else "auto")
     point = {name: value.detach() for name, value in model.named_parameters()}

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lt2theory.models import LoopedModel, presets
+from lt2theory.models import LoopedModel, toys
 
 pytestmark = pytest.mark.gpu
 
-EVERY = sorted(presets())
+EVERY = sorted(toys())
 Build = Callable[..., LoopedModel]
 
 

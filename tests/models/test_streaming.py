@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.models import LoopCache, LoopedModel, presets
+from lt2theory.models import LoopCache, LoopedModel, toys
 
 Build = Callable[..., LoopedModel]
 TOLERANCE = 1e-10  # float64; only the order of sums differs
-EVERY = sorted(presets())
+EVERY = sorted(toys())
 
 
 def feed(model: LoopedModel, tokens: Tensor, cuts: list[int]) -> Tensor:

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lt2theory.models import LoopedConfig, LoopedModel, presets
+from lt2theory.models import LoopedConfig, LoopedModel, presets, toys
 from lt2theory.ops.factors import Factors
 from lt2theory.training import OptimiserConfig, Runtime
 from lt2theory.training.optimiser import make_optimiser, train_step
 from tasks import Batch
 from tests.conformance.table import mixer_of_preset
 
-EVERY = sorted(presets())
+EVERY = sorted(toys())
 SMALL = {"width": 32, "num_heads": 2, "vocab_size": 11, "window": 5}
 
 
