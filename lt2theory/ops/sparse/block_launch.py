@@ -1,75 +1,34 @@
-"""The choice of blocks, and attention by blocks: launches of `triton_choice` and `triton_block`.
+"""Attention by blocks: launches of `triton_block`.
 
 Triton is imported when a kernel is launched, not with this module.
 """
 
-from dataclasses import dataclass
-
 import torch
-from jaxtyping import Float, Int32
+from jaxtyping import Float
 from torch import Tensor
 
+from lt2theory.ops.sparse.choice_launch import Blocks, Choice, cut
 from lt2theory.ops.sparse.masked_launch import LOG2_E, Heads, Tiling, kind_of
-from lt2theory.ops.sparse.nsa_spans import Spans
-from lt2theory.ops.sparse.span_launch import Branch, Gradients, Parts, Piece, sizes_of
+from lt2theory.ops.sparse.span_launch import Gradients, Parts, Piece, sizes_of
 
-MOST_BLOCKS = 2**15
-"""Complete blocks whose importance for one query fits a program's registers."""
 _BUFFER = 2**30
 """Bytes of what the queries of a piece have of every block, and of the blocks' importance."""
+_JOINED = 4
+"""Queries whose parts one program joins."""
+_TOGETHER = 16
+"""Parts of a query that are read at once."""
 _UNIT = 128
 """Where a key head is too much for one piece, its pieces are multiples of so many queries."""
-_HELD = 2**12
-"""Importances that one program of the choice holds, if a query has no more."""
-_LISTED = 128
-"""Queries that one program of the lists looks at together."""
 
 TILINGS = {
-    ("importance", "half"): Tiling(64, 64, 4, 2),
     ("forward", "half"): Tiling(128, 64, 4, 2),
     ("gradient", "half"): Tiling(64, 64, 8, 2),
-    ("importance", "wide"): Tiling(64, 64, 4, 2),
     ("forward", "wide"): Tiling(128, 32, 4, 2),
     ("gradient", "wide"): Tiling(32, 32, 8, 2),
-    ("importance", "float32"): Tiling(32, 32, 4, 1),
     ("forward", "float32"): Tiling(64, 32, 4, 1),
     ("gradient", "float32"): Tiling(16, 32, 8, 1),
 }
 """By kernel and by what a tile must hold. A piece of a block is as wide forward as back."""
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """What queries choose from, and how many.
-
-    Attributes:
-        last: Last token of every block `[b c]`.
-        size: Tokens of a block.
-        slots: Blocks that a query takes beside its own, at least 1.
-        past: Tokens before the first query.
-    """
-
-    last: Int32[Tensor, "b c"]
-    size: int
-    slots: int
-    past: int
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The choice of a piece's queries, by blocks.
-
-    Attributes:
-        piece: Whose.
-        ends: Place after the list of every key head's every block `[j*c]`.
-        lists: The lists, one behind the other: `query of the piece * slots + slot`.
-        taken: Blocks that every query takes `[j n]`.
-    """
-
-    piece: Piece
-    ends: Int32[Tensor, "jc"]
-    lists: Int32[Tensor, "e"]
-    taken: Int32[Tensor, "j n"]
 
 
 def pieces_of(heads: Heads, blocks: Blocks) -> list[Piece]:
@@ -94,58 +53,6 @@ def pieces_of(heads: Heads, blocks: Blocks) -> list[Piece]:
         return [Piece(j, 1, n, min(n + step, length)) for j in range(rows) for n in starts]
     step = -(-rows // -(-rows // most))
     return [Piece(j, min(step, rows - j), 0, length) for j in range(0, rows, step)]
-
-
-def choose(
-    compressed: Branch, lse: Float[Tensor, "b t h"], earlier: Spans, blocks: Blocks, piece: Piece
-) -> Choice:
-    """Choose the blocks of a piece's queries.
-
-    Args:
-        compressed: The compressed branch.
-        lse: Its logarithms to base 2 of the sums of exponentials.
-        earlier: Blocks that every query may choose.
-        blocks: What is chosen from.
-        piece: Whose queries.
-
-    Returns:
-        Their choice.
-    """
-    import triton
-
-    from lt2theory.ops.sparse.triton_choice import choice_kernel, importance_kernel, list_kernel
-
-    heads = compressed.heads
-    length, groups, complete = heads.q.shape[1], heads.k.shape[2], blocks.last.shape[1]
-    tiling = TILINGS["importance", kind_of(heads)]
-    order = blocks.last.new_empty(piece.count, piece.length, complete)
-    rest = heads.k if compressed.rest is None else compressed.rest
-    sizes = sizes_of(heads, tiling) | {"CK": _cut(heads.q.shape[3])}
-    del sizes["BK"], sizes["DV"], sizes["BV"]
-    grid = (-(-complete // tiling.keys), -(-piece.length // tiling.queries), piece.count)
-    importance_kernel[grid](
-        heads.q, heads.k, rest, lse, earlier.high, order, heads.scale * LOG2_E,
-        length, complete, piece.first, piece.start, piece.length,
-        G=groups, R=heads.q.shape[2] // groups, SPLIT=compressed.rest is not None, **sizes,
-    )  # fmt: skip
-    words = -(-complete // 16)
-    choice = order.new_empty(piece.count, words, piece.length)
-    taken = order.new_empty(piece.count, piece.length)
-    counts = order.new_zeros(piece.count * complete)
-    columns = max(32, triton.next_power_of_2(complete))
-    rows = max(1, _HELD // columns)
-    choice_kernel[(-(-piece.length // rows), piece.count)](
-        order, earlier.low, earlier.high, choice, taken, counts,
-        length, complete, piece.first, piece.start, piece.length, words, blocks.slots,
-        G=groups, BM=rows, BC=columns, num_warps=4 if columns <= 8192 else 16,
-    )  # fmt: skip
-    ends = counts.cumsum(0, dtype=torch.int32)
-    lists = order.new_empty(piece.count * piece.length * blocks.slots)
-    list_kernel[(words, piece.count)](
-        choice, ends, lists, complete, piece.length, words, blocks.slots,
-        blocks.size - blocks.past - piece.start, blocks.size, BLOCK=_LISTED,
-    )  # fmt: skip
-    return Choice(piece, ends, lists, taken)
 
 
 def read(heads: Heads, blocks: Blocks, choice: Choice) -> Parts:
@@ -180,9 +87,35 @@ def read(heads: Heads, blocks: Blocks, choice: Choice) -> Parts:
         parts.values, parts.lse, heads.scale * LOG2_E, length, heads.k.shape[1], complete,
         piece.first, piece.start, piece.length, len(choice.ends),
         G=groups, R=repeat, SLOTS=blocks.slots, SIZE=blocks.size, EACH=parts.each,
-        CK=_cut(width), CV=_cut(heads.v.shape[3]), **sizes,
+        CK=cut(width), CV=cut(heads.v.shape[3]), **sizes,
     )  # fmt: skip
     return parts
+
+
+def join(
+    parts: Parts, piece: Piece, output: Float[Tensor, "b t h v"], lse: Float[Tensor, "b t h"]
+) -> None:
+    """Join what the queries of a piece read of the blocks that they take to what they have.
+
+    Args:
+        parts: The outputs by block.
+        piece: Whose.
+        output: Outputs of other keys, that become those of all.
+        lse: Logarithms to base 2 of their sums of exponentials, likewise.
+    """
+    import triton
+
+    from lt2theory.ops.sparse.triton_block import join_kernel
+
+    _, length, count, values = output.shape
+    places, repeat = parts.values.shape[2:4]
+    together = min(_TOGETHER, max(2, triton.next_power_of_2(places)))
+    join_kernel[(-(-piece.length // _JOINED), piece.count * repeat)](
+        parts.values, parts.lse, parts.taken, output, lse,
+        length, piece.first, piece.start, piece.length,
+        G=count // repeat, R=repeat, P=places, EACH=parts.each, DV=values,
+        BM=_JOINED, BP=together, CV=cut(values),
+    )  # fmt: skip
 
 
 def add_gradients(
@@ -241,12 +174,3 @@ def _piece_width(heads: Heads, blocks: Blocks) -> int:
 def _each(heads: Heads, blocks: Blocks) -> int:
     """Pieces of a block."""
     return -(-blocks.size // _piece_width(heads, blocks))
-
-
-def _cut(width: int) -> int:
-    """The widest tile that fills a width without a remainder, where there is one."""
-    import triton
-
-    return next(
-        (x for x in (64, 32) if width % x == 0), min(64, max(16, triton.next_power_of_2(width)))
-    )

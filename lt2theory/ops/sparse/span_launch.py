@@ -126,7 +126,6 @@ def attend(
     output: Float[Tensor, "b t h v"],
     lse: Float[Tensor, "b t h"],
     piece: Piece,
-    parts: Parts | None = None,
 ) -> None:
     """Write the outputs of a branch.
 
@@ -135,14 +134,10 @@ def attend(
         output: Where they are written; zero where nothing is read.
         lse: Where the logarithms to base 2 of the sums of exponentials are written.
         piece: Whose queries.
-        parts: Outputs of other keys that join these.
     """
     from lt2theory.ops.sparse.triton_span import span_forward_kernel
 
-    # Without parts no pointer to them is followed.
-    other = (lse,) * 3 if parts is None else (parts.values, parts.lse, parts.taken)
-    written = (*other, output, lse)
-    _by_queries(span_forward_kernel, "forward", branch, piece, parts, written)
+    _by_queries(span_forward_kernel, "forward", branch, piece, (output, lse))
 
 
 def add_query_gradient(
@@ -166,12 +161,15 @@ def add_query_gradient(
     """
     from lt2theory.ops.sparse.triton_span import span_query_gradient_kernel
 
+    # Without parts no pointer to them is followed.
     other = (lse,) * 2 if parts is None else (parts.values, parts.taken)
     tensors = (*other, gradients.output, lse, gradients.dots, gradients.gates, gradients.q)
     name, factor = "query_gradient", (branch.heads.scale,)
     _by_queries(
-        *(span_query_gradient_kernel, name, branch, piece, parts, tensors),
+        *(span_query_gradient_kernel, name, branch, piece, tensors),
         factor=factor,
+        P=0 if parts is None else parts.values.shape[2],
+        EACH=1 if parts is None else parts.each,
         BRANCH=branch.number,
         ADD=add,
     )
@@ -275,7 +273,6 @@ def _by_queries(
     name: str,
     branch: Branch,
     piece: Piece,
-    parts: Parts | None,
     tensors: tuple[Tensor, ...],
     *,
     factor: tuple[float, ...] = (),
@@ -289,7 +286,6 @@ def _by_queries(
     kernel[(-(-piece.length // tiling.queries), piece.count * (count // groups))](
         *_read(branch), *tensors, heads.scale * LOG2_E, *factor,
         length, num_keys, piece.first, piece.start, piece.length,
-        G=groups, R=count // groups, P=0 if parts is None else parts.values.shape[2],
-        EACH=1 if parts is None else parts.each, SPLIT=branch.rest is not None,
+        G=groups, R=count // groups, SPLIT=branch.rest is not None,
         **more, **sizes_of(heads, tiling),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lt2theory.ops.sparse import block_launch, span_launch
-from lt2theory.ops.sparse.block_launch import MOST_BLOCKS, Blocks, Choice
+from lt2theory.ops.sparse.choice_launch import MOST_BLOCKS, Blocks, Choice, choose
 from lt2theory.ops.sparse.masked_launch import Heads
 from lt2theory.ops.sparse.nsa_chunked import chunked_block_sparse, no_larger_than_the_text
 from lt2theory.ops.sparse.nsa_reference import BlockSparseProblem
@@ -115,16 +115,15 @@ class _BlockSparse(torch.autograd.Function):
         outputs = [q.new_empty(*q.shape[:3], v.shape[3]) for _ in range(3)]
         lse = [q.new_empty(q.shape[:3], dtype=torch.float32) for _ in range(3)]
         span_launch.attend(compressed, outputs[0], lse[0], whole(heads))
+        span_launch.attend(own, outputs[1], lse[1], whole(heads))
         span_launch.attend(window, outputs[2], lse[2], whole(heads))
         choices: list[Choice] = []
         blocks = plan.blocks(k.shape[1] - q.shape[1])
-        if blocks is None:
-            span_launch.attend(own, outputs[1], lse[1], whole(heads))
-        else:
+        if blocks is not None:
             for piece in block_launch.pieces_of(heads, blocks):
-                choice = block_launch.choose(compressed, lse[0], plan.layout.earlier, blocks, piece)
+                choice = choose(compressed, lse[0], plan.layout.earlier, blocks, piece)
                 parts = block_launch.read(heads, blocks, choice)
-                span_launch.attend(own, outputs[1], lse[1], piece, parts)
+                block_launch.join(parts, piece, outputs[1], lse[1])
                 if any(ctx.needs_input_grad):
                     choices.append(choice)
         ctx.save_for_backward(q, k, v, gates, *outputs, *lse, *_tensors_of(choices))

@@ -3,8 +3,8 @@
 
 Rows of queries are gathered, keys are not, and tiles are dense. What a query reads of one block, or
 of a piece of BN keys of it, is a part: a softmax of its own with the logarithm of its sum, joined
-with the others in `triton_span`. Scores are in base 2: `scale` has been multiplied by log2(e).
-Importing this module imports Triton.
+with the others and with the query's own block. Scores are in base 2: `scale` has been multiplied by
+log2(e). Importing this module imports Triton.
 
 One launch serves N queries from START of rows and key heads FIRST and on (`j` of them).
 
@@ -76,6 +76,58 @@ def block_forward_kernel(
             o_mask = inside[:, None] & (w < DV)[None, :]
             out = PARTS + part[:, None] * DV + w[None, :]
             tl.store(out, o.to(PARTS.dtype.element_ty), mask=o_mask)
+
+
+@triton.jit
+@no_type_check
+def join_kernel(
+    PARTS, PARTS_LSE, TAKEN, OUT, LSE, T, FIRST, START, N,
+    G: tl.constexpr, R: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, DV: tl.constexpr,
+    BM: tl.constexpr, BP: tl.constexpr, CV: tl.constexpr,
+):  # fmt: skip
+    """The P parts of a tile of queries of one head join what OUT and LSE have of other keys.
+
+    Many parts are asked for at once, so that the memory is kept busy.
+    """
+    n = tl.program_id(0) * BM + tl.arange(0, BM)
+    j = tl.program_id(1).to(tl.int64) // R
+    r = tl.program_id(1).to(tl.int64) % R
+    row = (((FIRST + j) // G * T + START + n) * G + (FIRST + j) % G) * R + r
+    i = tl.arange(0, BP)
+    taken = tl.load(TAKEN + j * N + n, mask=n < N, other=0) * EACH
+    own = tl.load(LSE + row, mask=n < N, other=float("inf"))
+    own = tl.where(own == float("inf"), float("-inf"), own)
+    top = own
+    for first in range(0, P, BP):
+        part = ((j * N + n[:, None]) * P + first + i[None, :]) * R + r
+        there = (first + i)[None, :] < taken[:, None]
+        lse = tl.load(PARTS_LSE + part, mask=there, other=float("-inf"))
+        top = tl.maximum(top, tl.max(lse, 1))
+    top = tl.where(top == float("-inf"), 0.0, top)
+    total = tl.exp2(own - top)
+    for first in range(0, P, BP):
+        part = ((j * N + n[:, None]) * P + first + i[None, :]) * R + r
+        there = (first + i)[None, :] < taken[:, None]
+        lse = tl.load(PARTS_LSE + part, mask=there, other=float("-inf"))
+        total += tl.sum(tl.exp2(lse - top[:, None]), 1)
+    some = total > 0
+    whole = top + tl.log2(tl.where(some, total, 1.0))
+    for cut in tl.static_range(0, DV, CV):
+        w = cut + tl.arange(0, CV)
+        out = OUT + row[:, None] * DV + w[None, :]
+        o_mask = (n < N)[:, None] & (w < DV)[None, :]
+        o = tl.load(out, mask=o_mask, other=0.0).to(tl.float32) * tl.exp2(own - whole)[:, None]
+        for first in range(0, P, BP):
+            part = ((j * N + n[:, None]) * P + first + i[None, :]) * R + r
+            there = (first + i)[None, :] < taken[:, None]
+            lse = tl.load(PARTS_LSE + part, mask=there, other=float("-inf"))
+            weight = tl.exp2(lse - whole[:, None])
+            at = PARTS + part[:, :, None] * DV + w[None, None, :]
+            x_mask = there[:, :, None] & (w < DV)[None, None, :]
+            x = tl.load(at, mask=x_mask, other=0.0).to(tl.float32)
+            o += tl.sum(x * weight[:, :, None], 1)
+        tl.store(out, o.to(OUT.dtype.element_ty), mask=o_mask)
+    tl.store(LSE + row, tl.where(some, whole, float("inf")), mask=n < N)
 
 
 @triton.jit

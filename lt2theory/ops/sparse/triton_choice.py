@@ -67,68 +67,128 @@ def importance_kernel(
 
 @triton.jit
 @no_type_check
+def _count_bits(bits):
+    """How many of 16 bits are set."""
+    bits = bits - ((bits >> 1) & 0x5555)
+    bits = (bits & 0x3333) + ((bits >> 2) & 0x3333)
+    bits = (bits + (bits >> 4)) & 0x0F0F
+    return (bits + (bits >> 8)) & 0x1F
+
+
+@triton.jit
+@no_type_check
+def _set_before(bits):
+    """Of 8 bits, how many below each are set: 8 numbers of 4 bits."""
+    bits = (bits | (bits << 12)) & 0x000F000F
+    bits = (bits | (bits << 6)) & 0x03030303
+    bits = ((bits | (bits << 3)) & 0x11111111) << 4
+    bits += bits << 4
+    bits += bits << 8
+    return bits + (bits << 16)
+
+
+@triton.jit
+@no_type_check
 def choice_kernel(
-    ORDER, LOW, HIGH, WORDS, TAKEN, COUNT, T, C, FIRST, START, N, WIDTH, SLOTS,
+    ORDER, LOW, HIGH, WORDS, TAKEN, T, C, FIRST, START, BEGIN, END, N, WIDTH, SLOTS,
     G: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """The SLOTS most important blocks of every query of a tile, the earlier of equal ones."""
-    n = tl.program_id(0) * BM + tl.arange(0, BM)
+    """The SLOTS most important blocks of every query of a tile, the earlier of equal ones.
+
+    It serves the queries BEGIN to END - 1 of N, none of which can take a block from BC on. Words
+    from there on are left unwritten.
+    """
+    n = BEGIN + tl.program_id(0) * BM + tl.arange(0, BM)
     j = tl.program_id(1).to(tl.int64)
     b = (FIRST + j) // G
     t = START + n
     c = tl.arange(0, BC)
-    low = tl.load(LOW + b * T + t, mask=n < N, other=0)
-    high = tl.load(HIGH + b * T + t, mask=n < N, other=0)
+    low = tl.load(LOW + b * T + t, mask=n < END, other=0)
+    high = tl.load(HIGH + b * T + t, mask=n < END, other=0)
     candidate = (c[None, :] >= low[:, None]) & (c[None, :] < high[:, None])
-    order = tl.load(ORDER + (j * N + n[:, None]) * C + c[None, :], mask=candidate, other=-1)
-    # The largest number that at least SLOTS blocks reach, bit by bit from the highest.
-    least = tl.zeros([BM], tl.int32)
-    count = tl.sum((order >= 0).to(tl.int32), 1)
-    step = tl.full([], 2**30, tl.int32)
-    while (step > 0) & (tl.max(count, 0) > SLOTS):
-        more = least + step
-        reach = tl.sum((order >= more[:, None]).to(tl.int32), 1)
-        least = tl.where(reach >= SLOTS, more, least)
-        count = tl.where(reach >= SLOTS, reach, count)
-        step = step // 2
-    above = order > least[:, None]
-    tied = (order == least[:, None]).to(tl.int32)
-    room = SLOTS - tl.sum(above.to(tl.int32), 1)
-    first = (tied > 0) & (tl.cumsum(tied, 1) <= room[:, None])
-    chosen = (above | first).to(tl.int32)
-    tl.store(TAKEN + j * N + n, tl.sum(chosen, 1), mask=n < N)
-    of_blocks = tl.sum(chosen, 0)
-    tl.atomic_add(COUNT + j * C + c, of_blocks, mask=(c < C) & (of_blocks > 0), sem="relaxed")
-    groups = tl.reshape(chosen, [BM, BC // 16, 16])
-    bits = tl.sum(groups << tl.arange(0, 16)[None, None, :], 2)
-    size = tl.sum(groups, 2)
+    # What is loaded is a few blocks more, in whole vectors.
+    some = (c < tl.cdiv(tl.max(high, 0), 16) * 16) & (c < C)
+    at = ORDER + (j * N + n[:, None]) * C + c[None, :]
+    order = tl.load(at, mask=(n < END)[:, None] & some[None, :], other=-1)
+    order = tl.where(candidate, order, -1)
+    # SLOTS or more blocks reach `least`, fewer reach any number above `most`, until exactly SLOTS
+    # reach `least` or the two are one. Halves between bits are near halves between scores.
+    found = tl.sum((order >= 0).to(tl.int32), 1)
+    tl.store(TAKEN + j * N + n, tl.minimum(found, SLOTS), mask=n < END)
+    least = tl.min(tl.where(order >= 0, order, 0x7FFFFFFF), 1)
+    most = tl.max(order, 1)
+    undecided = (found > SLOTS) & (most > least)
+    while tl.max(undecided.to(tl.int32), 0) > 0:
+        middle = most - (most - least) // 2
+        reach = tl.sum((order >= middle[:, None]).to(tl.int32), 1)
+        enough = reach >= SLOTS
+        found = tl.where(undecided & enough, reach, found)
+        least = tl.where(undecided & enough, middle, least)
+        most = tl.where(undecided & (reach < SLOTS), middle - 1, most)
+        undecided = (found > SLOTS) & (most > least)
+    if tl.max(found, 0) > SLOTS:
+        tied = (order == least[:, None]).to(tl.int32)
+        room = SLOTS - tl.sum((order > least[:, None]).to(tl.int32), 1)
+        late = (tied > 0) & (tl.cumsum(tied, 1) > room[:, None])
+        order = tl.where(late, -1, order)
+    bits = tl.where(order >= least[:, None], (1 << (c % 16))[None, :], 0)
+    bits = tl.sum(tl.reshape(bits, [BM, BC // 16, 16]), 2)
+    size = _count_bits(bits)
     before = tl.cumsum(size, 1) - size
     word = tl.arange(0, BC // 16)
     out = WORDS + (j * WIDTH + word[None, :]) * N + n[:, None]
-    tl.store(out, bits | (before << 16), mask=(n < N)[:, None] & (word < WIDTH)[None, :])
+    tl.store(out, bits | (before << 16), mask=(n < END)[:, None] & (word < WIDTH)[None, :])
+
+
+@triton.jit
+@no_type_check
+def _words_of_tile(WORDS, N, WIDTH, EARLIEST, SIZE, BLOCK: tl.constexpr):
+    """One word of every query of a tile, and the queries; 0 where all its blocks are too late."""
+    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.program_id(2).to(tl.int64) * WIDTH + tl.program_id(1)
+    first = EARLIEST + tl.program_id(1) * 16 * SIZE
+    return tl.load(WORDS + at * N + n, mask=(n < N) & (n >= first), other=0), n
+
+
+@triton.jit
+@no_type_check
+def count_kernel(WORDS, COUNTS, C, N, WIDTH, EARLIEST, SIZE, BLOCK: tl.constexpr):
+    """For 16 blocks, how many queries of a tile take each: COUNTS `[j c tile]`.
+
+    No query before EARLIEST, and SIZE for every further block, can take a block of this row.
+    """
+    words, _ = _words_of_tile(WORDS, N, WIDTH, EARLIEST, SIZE, BLOCK)
+    i = tl.arange(0, 16)
+    c = tl.program_id(1) * 16 + i
+    counts = tl.sum((words[:, None] >> i[None, :]) & 1, 0)
+    row = tl.program_id(2).to(tl.int64) * C + c
+    tl.store(COUNTS + row * tl.num_programs(0) + tl.program_id(0), counts, mask=c < C)
 
 
 @triton.jit
 @no_type_check
 def list_kernel(
-    WORDS, ENDS, LISTS, C, N, WIDTH, SLOTS, EARLIEST, SIZE, BLOCK: tl.constexpr,
+    WORDS, PLACES, LISTS, C, N, WIDTH, SLOTS, EARLIEST, SIZE, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """For 16 blocks, who takes them: `query * SLOTS + slot`, in the order of queries.
+    """For 16 blocks, who of a tile takes them: `query * SLOTS + slot`, in the order of queries.
 
-    ENDS are the places after each block's list in one array of all. No query before EARLIEST, and
-    SIZE for every further block, can take a block of this row.
+    PLACES are the running sums of the counts of tiles, over all that `count_kernel` wrote.
     """
-    j = tl.program_id(1).to(tl.int64)
-    i = tl.arange(0, 16)
-    c = tl.program_id(0) * 16 + i
-    before = j * C + c - 1
-    place = tl.load(ENDS + before, mask=(c < C) & (before >= 0), other=0)
-    begin = tl.maximum(EARLIEST + tl.program_id(0) * 16 * SIZE, 0) // BLOCK * BLOCK
-    for start in range(begin, N, BLOCK):
-        n = start + tl.arange(0, BLOCK)
-        word = tl.load(WORDS + (j * WIDTH + tl.program_id(0)) * N + n, mask=n < N, other=0)
-        bits = (word[:, None] >> i[None, :]) & 1
-        slot = (word >> 16)[:, None] + tl.cumsum(bits, 1) - bits
-        at = place[None, :] + tl.cumsum(bits, 0) - bits
-        tl.store(LISTS + at, n[:, None] * SLOTS + slot, mask=bits > 0)
-        place += tl.sum(bits, 0)
+    words, n = _words_of_tile(WORDS, N, WIDTH, EARLIEST, SIZE, BLOCK)
+    if tl.max(words & 0xFFFF, 0) > 0:
+        i = tl.arange(0, 8)
+        # Bits of 8 blocks below, of the next 8 above, so that one running sum counts both.
+        pairs = words & 0xFF | (words & 0xFF00) << 8
+        pairs = (pairs[:, None] >> i[None, :]) & 0x10001
+        before = tl.cumsum(pairs, 0) - pairs
+        entry = n * SLOTS + (words >> 16)
+        for half in tl.static_range(0, 2):
+            c = tl.program_id(1) * 16 + half * 8 + i
+            at = (tl.program_id(2).to(tl.int64) * C + c) * tl.num_programs(0) + tl.program_id(0)
+            place = tl.load(PLACES + at - 1, mask=(c < C) & (at > 0), other=0)
+            to = place[None, :] + ((before >> (16 * half)) & 0xFFFF)
+            bits = (words >> (8 * half)) & 0xFF
+            slot = (_set_before(bits)[:, None] >> (4 * i)[None, :]) & 0xF
+            taken = (pairs & (1 << (16 * half))) > 0
+            tl.store(LISTS + to, entry[:, None] + slot, mask=taken)
+            entry += _count_bits(bits)

@@ -2,8 +2,8 @@
 """Triton kernels for attention of every query to one run of keys, `low <= key < high`.
 
 They serve a window, the own block of native sparse attention, and its compressed branch, whose
-keys are means of blocks. With PARTS, what was computed of other keys joins the sums. Keys may come
-in two numbers, `K + REST`: means keep more digits than one half has, and a choice hangs on them.
+keys are means of blocks. With PARTS, gradients from other keys join the sums. Keys may come in two
+numbers, `K + REST`: means keep more digits than one half has, and a choice hangs on them.
 Scores are in base 2: `scale` has been multiplied by log2(e). Importing this module imports Triton.
 
 One launch serves queries START to START + N - 1 of rows and key heads FIRST and on (`j` of them).
@@ -26,12 +26,11 @@ if is_interpreting():
 @triton.jit
 @no_type_check
 def span_forward_kernel(
-    Q, K, REST, V, LOW, HIGH, PARTS, PARTS_LSE, TAKEN, OUT, LSE, scale, T, M, FIRST, START, N,
-    G: tl.constexpr, R: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SPLIT: tl.constexpr,
-    DK: tl.constexpr, DV: tl.constexpr,
+    Q, K, REST, V, LOW, HIGH, OUT, LSE, scale, T, M, FIRST, START, N,
+    G: tl.constexpr, R: tl.constexpr, SPLIT: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
-    """One tile of queries of one head; softmax online over its keys, then over P parts."""
+    """One tile of queries of one head; softmax online over its keys."""
     # The last tiles may have the most keys and start first.
     n = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM + tl.arange(0, BM)
     j = tl.program_id(1).to(tl.int64) // R
@@ -71,21 +70,6 @@ def span_forward_kernel(
         acc = acc * shrink[:, None]
         acc = tl.dot(p.to(v.dtype), v, acc=acc, input_precision=PREC)
         top = higher
-    if P > 0:
-        taken = tl.load(TAKEN + j * N + n, mask=n < N, other=0) * EACH
-        for i in range(0, P):
-            part = ((j * N + n) * P + i) * R + r
-            there = i < taken
-            lse = tl.load(PARTS_LSE + part, mask=there, other=float("-inf"))
-            o_mask = there[:, None] & (w < DV)[None, :]
-            o = tl.load(PARTS + part[:, None] * DV + w[None, :], mask=o_mask, other=0.0)
-            higher = tl.maximum(top, lse)
-            base = tl.where(higher == float("-inf"), 0.0, higher)
-            shrink = tl.exp2(top - base)
-            weight = tl.exp2(lse - base)
-            total = total * shrink + weight
-            acc = acc * shrink[:, None] + o.to(tl.float32) * weight[:, None]
-            top = higher
     some = total > 0
     o = acc / tl.where(some, total, 1.0)[:, None]
     # Plus infinity makes every probability zero on the way back.

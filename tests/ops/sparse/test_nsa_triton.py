@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.ops.sparse import block_launch, span_launch, triton_backend
-from lt2theory.ops.sparse.block_launch import Blocks
+from lt2theory.ops.sparse import block_launch, choice_launch, span_launch, triton_backend
+from lt2theory.ops.sparse.choice_launch import Blocks
 from lt2theory.ops.sparse.masked_launch import Heads
 from lt2theory.ops.sparse.nsa import _runs
 from lt2theory.ops.sparse.nsa_reference import (
@@ -190,7 +190,7 @@ def choices(problem: BlockSparseProblem) -> Tensor:
     lse = heads.q.new_empty(heads.q.shape[:3], dtype=torch.float32)
     piece = span_launch.whole(heads)
     span_launch.attend(compressed, output, lse, piece)
-    choice = block_launch.choose(compressed, lse, plan.layout.earlier, blocks, piece)
+    choice = choice_launch.choose(compressed, lse, plan.layout.earlier, blocks, piece)
     mask = torch.zeros(batch * groups, length, num_keys, dtype=torch.bool)
     slots = torch.zeros(batch * groups, length, dtype=torch.long)
     begin = 0
@@ -225,6 +225,21 @@ def test_the_choice_is_the_references(
     read = selected_keys(cast(problem, torch.float64)).cpu()
     own = replace(problem, num_blocks=1)
     assert torch.equal(choices(problem), read & ~selected_keys(own).cpu())
+
+
+@pytest.mark.usefixtures("_poisoned")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("length", "size"), [(67, 1), (97, 2)])
+def test_the_choice_by_small_pieces(
+    device: str, length: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Early queries choose in narrower programs, and a list is written by several."""
+    for name, value in {"_FEWEST": 32, "_LISTED": 32, "_ROWS": 2}.items():
+        monkeypatch.setattr(choice_launch, name, value)
+    problem = make(length, 150, device=device, size=size, blocks=7, groups=2, heads=2)
+    read = selected_keys(cast(problem, torch.float64)).cpu()
+    own = selected_keys(replace(problem, num_blocks=1)).cpu()
+    assert torch.equal(choices(problem), read & ~own)
 
 
 @pytest.mark.parametrize("device", DEVICES)
