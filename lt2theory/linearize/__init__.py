@@ -1,0 +1,1 @@
+"""From a teacher to a student: pretrained softmax models as linear-time ones."""
