@@ -14,7 +14,7 @@ from lt2theory.models.arguments import check_tensor, check_whole
 from lt2theory.models.block import Block
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
-from lt2theory.models.fused_block import FusedDelta, PackedBlock
+from lt2theory.models.fused_block import PackedBlock
 from lt2theory.models.fused_layers import KERNEL_DTYPES, fuse, why_not_fused
 from lt2theory.models.loop_state import LoopState
 from lt2theory.models.looped import LoopedModel
@@ -191,7 +191,7 @@ class Decoder:
                 x.normal_(generator=generator)
 
     def _fuse(self) -> dict[int, PackedBlock]:
-        """Pack the layers that have kernels, and turn their states as those want them."""
+        """Pack the layers that have kernels."""
         model, config = self.model, self.model.config
         fused: dict[int, PackedBlock] = {}
         if model.dtype not in KERNEL_DTYPES:
@@ -203,9 +203,6 @@ class Decoder:
                 continue  # a packed block is the same in all loops
             if why_not_fused(config, layer.mixer, self.capacity) is None:
                 fused[number] = fuse(block, config)
-            if isinstance(fused.get(number), FusedDelta):
-                for loop in range(config.num_loops):
-                    self._buffers[number, loop].turn()
         return fused
 
     def _capture(self) -> None:

@@ -7,6 +7,7 @@ of size is moved but the state or the keys and values that are attended to.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -74,16 +75,19 @@ class PackedBlock(ABC):
         """
         from lt2theory.ops.fused.triton_linear import few_rows_linear
 
+        # The embedding is launched the usual way, and neither what a token leaves in the buffers
+        # nor the weights are written after it.
+        product = partial(few_rows_linear, settled=True)
         h = h.contiguous()
         projected = h.new_empty(len(h), self.projections.shape[0])
-        few_rows_linear(h, self.projections, projected, eps=self.eps)
+        product(h, self.projections, projected, eps=self.eps)
         read = self.mix(projected, buffer, length, first)
-        after = few_rows_linear(read, self.out, torch.empty_like(h), residual=h)
+        after = product(read, self.out, torch.empty_like(h), residual=h)
         if self.up is None or self.down is None:
             return after
         hidden = h.new_empty(len(h), self.down.shape[1])
-        few_rows_linear(after, self.up, hidden, eps=self.eps, swiglu=True)
-        return few_rows_linear(hidden, self.down, after, residual=after)
+        product(after, self.up, hidden, eps=self.eps, swiglu=True)
+        return product(hidden, self.down, after, residual=after)
 
     def arrived(self, batch: int, heads: int) -> Tensor:
         """Counters of the mixer's kernels, which are all zero between them.
@@ -102,7 +106,7 @@ class PackedBlock(ABC):
 
 
 class FusedDelta(PackedBlock):
-    """A block whose mixer is GDN or DeltaNet; its state is turned (`StaticSlot.turn`).
+    """A block whose mixer is GDN or DeltaNet.
 
     Args:
         block: The block.
@@ -118,10 +122,11 @@ class FusedDelta(PackedBlock):
         super().__init__(block, names, config)
         self.negative = mixer.options.negative_eigenvalues
         convs = (mixer.q_conv1d, mixer.k_conv1d, mixer.v_conv1d) if config.conv_width else ()
+        channels = sum(len(weight_of(mixer.get_submodule(name))) for name in names[:3])
         self.taps = (
-            torch.cat([weight_of(conv)[:, 0] for conv in convs]).detach().contiguous()
+            torch.cat([weight_of(conv)[:, 0] for conv in convs]).T.contiguous()
             if convs
-            else self.projections.new_zeros(1)
+            else self.projections.new_ones(1, channels)
         )
         self.decay = (
             (mixer.A_log.detach(), mixer.dt_bias.detach())
@@ -152,6 +157,7 @@ class FusedDelta(PackedBlock):
             gated=self.gated,
             negative_eigenvalues=self.negative,
             eps=self.eps,
+            settled=True,
         )
 
 

@@ -48,11 +48,6 @@ class StaticSlot:
             places = places % capacity if self.ring else places
             buffer.index_copy_(1, places, source.to(buffer.dtype))
 
-    def turn(self) -> None:
-        """Put the values of the state before its keys, as the kernel of the fused step wants it."""
-        assert self.slot.state is not None
-        self.slot.state = self.slot.state.mT.contiguous()
-
     def keep(self, worked: Slot) -> None:
         """Copy what a step left in its working slot into the buffers; keys are there already.
 

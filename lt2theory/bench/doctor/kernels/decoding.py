@@ -44,13 +44,13 @@ def _few_rows(draw: Draw) -> Problem:
 
 def _delta_step(draw: Draw) -> Problem:
     """A token of GDN; values are more than one program's."""
-    heads, keys, values, taps = 2, 24, 100, 4
+    heads, keys, values, taps = 2, 160, 140, 4
     channels = heads * (2 * keys + values)
     inputs = {
         "projected": draw.normal(3, channels + heads * (values + 2)),
         "history": draw.normal(3, taps - 1, channels),
-        "taps": draw.normal(channels, taps),
-        "state": draw.normal(3, heads, values, keys, dtype=torch.float32),
+        "taps": draw.normal(taps, channels),
+        "state": draw.normal(3, heads, keys, values, dtype=torch.float32),
         "norm": draw.normal(values),
         "rate": draw.normal(heads),
         "bias": draw.normal(heads),
@@ -72,15 +72,15 @@ def _delta_step(draw: Draw) -> Problem:
     def reference(x: Tensors) -> Tensors:
         z, gate, beta, decay = x["projected"].split([channels, heads * values, heads, heads], -1)
         seen = torch.cat([x["history"], z[:, None]], 1)
-        mixed = F.silu(torch.einsum("btc,ct->bc", seen, x["taps"]))
+        mixed = F.silu(torch.einsum("btc,tc->bc", seen, x["taps"]))
         parts = mixed.split([heads * keys, heads * keys, heads * values], -1)
         q, k, v = (part.unflatten(-1, (heads, -1)) for part in parts)
         q, k = unit(q) * keys**-0.5, unit(k)
         kept = torch.exp(-x["rate"].exp() * F.softplus(decay + x["bias"]))
         state = kept[..., None, None] * x["state"]
-        new = 2.0 * beta.sigmoid()[..., None] * (v - torch.einsum("bhvk,bhk->bhv", state, k))
-        state = state + new[..., None] * k[..., None, :]
-        read = F.rms_norm(torch.einsum("bhvk,bhk->bhv", state, q), (values,), x["norm"], _EPS)
+        new = 2.0 * beta.sigmoid()[..., None] * (v - torch.einsum("bhkv,bhk->bhv", state, k))
+        state = state + k[..., None] * new[..., None, :]
+        read = F.rms_norm(torch.einsum("bhkv,bhk->bhv", state, q), (values,), x["norm"], _EPS)
         return {"out": read.flatten(1) * F.silu(gate), "history": seen[:, 1:], "state": state}
 
     return Problem(inputs, run, reference, differentiable=False)
