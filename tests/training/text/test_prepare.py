@@ -211,17 +211,14 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
     """No half shard, no manifest, and no process is left behind; the same command starts again."""
     script, out = tmp_path / "prepare.py", tmp_path / "out"
     script.write_text(KILLED)
-    process = subprocess.Popen(
-        [sys.executable, str(script), str(out)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    for _ in range(5):
-        assert process.stdout.readline() == "shard\n"
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    workers = [int(pid) for pid in children.read_text().split()] if children.exists() else []
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    command = [sys.executable, str(script), str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(5):
+            assert process.stdout.readline() == "shard\n"
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        workers = [int(pid) for pid in children.read_text().split()] if children.exists() else []
+        process.send_signal(signal.SIGKILL)
     assert not (out / MANIFEST).exists()
     config = CorpusConfig(sources=("excerpt",), separator=r"\n\n\n", shard_tokens=500)
     left = shards(out)
