@@ -106,8 +106,9 @@ class FusedAttention(PackedBlock):
     ) -> Tensor:
         """NSA, DSA or a window."""
         from lt2theory.ops.fused.triton_block_step import choose_blocks
+        from lt2theory.ops.fused.triton_choice import highest_places
         from lt2theory.ops.fused.triton_chosen_attention import Gates, chosen_attention
-        from lt2theory.ops.fused.triton_index_step import highest_places, index_order
+        from lt2theory.ops.fused.triton_index_step import index_order
 
         options, batch = self.options, len(projected)
         arrived = self.arrived(batch, options.num_kv_heads)

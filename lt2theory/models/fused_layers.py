@@ -23,13 +23,13 @@ def why_not_fused(config: LoopedConfig, mixer: str, capacity: int) -> str | None
         The reason, or None where it can.
     """
     from lt2theory.ops.fused.triton_block_step import MOST_BLOCKS
-    from lt2theory.ops.fused.triton_index_step import can_choose
+    from lt2theory.ops.fused.triton_choice import can_choose
 
     if config.sandwich_norm:
         return "the fused block has no sandwich norm"
     if mixer == "nsa" and -(-capacity // config.block_size) > MOST_BLOCKS:
         return f"more than {MOST_BLOCKS} blocks of {config.block_size} in {capacity} tokens"
-    if mixer == "dsa" and not can_choose(capacity, config.top_k):
+    if mixer == "dsa" and not can_choose(min(capacity, config.top_k)):
         return f"no fused choice of {config.top_k} of {capacity} tokens"
     if issubclass(MIXERS[mixer], SoftmaxAttention):
         return None

@@ -34,7 +34,7 @@ def small(pattern: str) -> LoopedModel:
         ("gdn", 2 * 4 * 2 * 4 * 4),
         ("full", 32 * 20),
         ("window", 32 * 6),
-        ("nsa", 32 * (5 + 8 + 6)),
+        ("nsa", 32 * (2 * 5 + 8 + 6)),
         ("dsa", 32 * 5 + 2 * 20 * 3),
     ],
 )

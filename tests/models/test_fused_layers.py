@@ -57,9 +57,9 @@ def test_fused_is_plain(device: str, name: str, changes: dict[str, object]) -> N
 
 
 def test_reasons() -> None:
-    config = model_of("toy-dsa", top_k=5000).config
-    assert why_not_fused(config, "dsa", 2**15) is None
-    assert "no fused choice of 5000" in str(why_not_fused(config, "dsa", 2**15 + 1))
+    config = model_of("toy-dsa", top_k=20000).config
+    assert why_not_fused(config, "dsa", 2**14) is None
+    assert "no fused choice of 20000" in str(why_not_fused(config, "dsa", 2**14 + 1))
     config = model_of("toy-nsa").config
     assert "more than 8192 blocks of 2" in str(why_not_fused(config, "nsa", 16400))
     assert "sandwich norm" in str(

@@ -12,13 +12,14 @@ import triton.language as tl
 from torch import Tensor
 
 from lt2theory.ops.fused.triton_highest import LOWEST, take_highest
+from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 
 MOST_BLOCKS = 8192
 """Blocks of a buffer that one program can rank."""
-_AT_A_TIME, _STAGES, _PROGRAMS = 16, 3, 528
-"""Blocks of a tile, stages of its pipeline, and programs that are at work at once (as few registers
-as that takes: four programs a multiprocessor)."""
-_REGISTERS = 128
+_AT_A_TIME, _STAGES, _PROGRAMS = 8, 4, 528
+"""Blocks of a tile, stages of its pipeline, and programs that are at work at once."""
+_REGISTERS, _GUESSES = 128, 16
+"""Of a thread (as few as it takes for four programs a multiprocessor); at a time in the choice."""
 
 
 @triton.jit
@@ -56,7 +57,8 @@ def _block_kernel(
     SIZE: tl.constexpr, NB: tl.constexpr, SHARE: tl.constexpr, SPLITS: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, BS: tl.constexpr,
-    BC: tl.constexpr, STAGES: tl.constexpr,
+    BC: tl.constexpr, STAGES: tl.constexpr, GUESSES: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row, query head and share of the blocks; scores lie as `[b h c]`."""
     query = tl.program_id(0).to(tl.int64)
@@ -64,6 +66,8 @@ def _block_kernel(
     b = query // (G * R)
     head = query % (G * R)
     g = head // R
+    wait_for_last(PDL)
+    let_next_start(PDL)
     position = tl.load(LENGTH) - 1 - tl.load(FIRST + b)
     complete = (position + 1) // SIZE
     c = tl.arange(0, BK)
@@ -115,7 +119,7 @@ def _block_kernel(
         if NB > 1:
             # Not negative, so its bits are ordered as it is.
             order = tl.where(n < own, importance.to(tl.int32, bitcast=True), LOWEST)
-            taken, slot, number = take_highest(order, NB - 1, False)
+            taken, slot, number = take_highest(order, NB - 1, GUESSES)
             tl.store(to + 1 + slot, n, mask=taken)
             tl.store(to + 1 + n, -1, mask=(n >= number) & (n < NB - 1))
 
@@ -160,13 +164,14 @@ def choose_blocks(
     top, total = (pooled_keys.new_empty(len(acc)) for _ in range(2))
     read = pooled_keys.new_empty(batch, heads, wide)
     chosen = arrived.new_empty(batch, groups, count)
+    early = overlaps(projected.device)
     _block_kernel[(batch * heads, splits)](
         projected, pooled_keys, pooled_values, length, first, scores, acc, top, total, arrived,
         read, chosen, width**-0.5, blocks, projected.stride(0),
         SIZE=block_size, NB=count, SHARE=share, SPLITS=splits,
         G=groups, R=heads // groups, DK=width, DV=wide,
         BN=_AT_A_TIME, BK=triton.next_power_of_2(width), BV=triton.next_power_of_2(wide),
-        BS=triton.next_power_of_2(splits), BC=size, STAGES=_STAGES,
-        num_warps=4, maxnreg=_REGISTERS,
+        BS=triton.next_power_of_2(splits), BC=size, STAGES=_STAGES, GUESSES=_GUESSES, PDL=early,
+        num_warps=4, maxnreg=_REGISTERS, launch_pdl=early,
     )  # fmt: skip
     return read, chosen

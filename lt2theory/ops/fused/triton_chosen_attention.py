@@ -14,13 +14,8 @@ import triton.language as tl
 from torch import Tensor
 
 from lt2theory.ops.fused.triton_lone_attention import lone_kernel
+from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 from lt2theory.ops.fused.triton_shares import find_keys, join_shares
-
-_WARPS, _STAGES, _PROGRAMS = 4, 5, 528
-"""Warps of a program, stages of its pipeline, and programs that are at work at once: four on each
-multiprocessor, where one head a key head needs no more than `_REGISTERS`."""
-_ROWS, _REGISTERS = 16, 128
-"""Rows of keys (of a head) of a tile of such a program."""
 
 
 @triton.jit
@@ -33,13 +28,15 @@ def _chosen_kernel(
     G: tl.constexpr, R: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BRANCHES: tl.constexpr, GATE: tl.constexpr,
     BR: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, BS: tl.constexpr,
-    PREC: tl.constexpr, STAGES: tl.constexpr,
+    PREC: tl.constexpr, STAGES: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row, key head and share; LISTED shares of the blocks, then of the window."""
     group = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     b = group // G
     g = group % G
+    wait_for_last(PDL)
+    let_next_start(PDL)
     length = tl.load(LENGTH)
     first = tl.load(FIRST + b)
     r = tl.arange(0, BR)
@@ -147,23 +144,24 @@ def chosen_attention(
     tiles = _tiles(batch, heads, groups, lists, size)
     programs = batch * groups // tiles.heads
     if share is None:
-        share = _share(programs, blocks * size, near, tiles.keys)
+        share = _share(tiles, programs, blocks * size, near)
     share = triton.cdiv(share, tiles.keys) * tiles.keys
     listed = triton.cdiv(blocks * size, share)
     splits = listed + triton.cdiv(near, share)
     rows = batch * splits * heads
     acc = out.new_empty(rows, wide, dtype=torch.float32)
     top, total = (out.new_empty(rows, dtype=torch.float32) for _ in range(2))
+    early = overlaps(out.device)
     fixed = {
         "NB": blocks, "SIZE": size, "GL": lists, "WINDOW": near,
         "SHARE": share, "LISTED": listed, "SPLITS": splits, "DK": width, "DV": wide, "RING": ring,
         "BRANCHES": gates.branches is not None, "GATE": gates.output is not None,
         "BN": tiles.keys, "BK": max(16, triton.next_power_of_2(width)),
         "BV": max(16, triton.next_power_of_2(wide)), "BS": triton.next_power_of_2(splits),
-        "STAGES": _STAGES, "num_warps": _WARPS,
+        "STAGES": tiles.stages, "num_warps": 4, "PDL": early, "launch_pdl": early,
     }  # fmt: skip
     if heads == groups:
-        fixed |= {"H": heads, "HEADS": tiles.heads, "maxnreg": _REGISTERS}
+        fixed |= {"H": heads, "HEADS": tiles.heads, "maxnreg": tiles.registers}
         kernel = lone_kernel
     else:
         of_one = heads // groups
@@ -181,10 +179,21 @@ def chosen_attention(
 
 @dataclass(frozen=True)
 class _Tiles:
-    """Key heads of one program, and keys that it takes at a time."""
+    """What one program takes at a time: the fastest of those measured on an H200.
+
+    Attributes:
+        heads: Key heads.
+        keys: Keys.
+        stages: Of its pipeline.
+        registers: Of a thread, at most.
+        programs: Those that are at work at once.
+    """
 
     heads: int
     keys: int
+    stages: int = 5
+    registers: int = 128
+    programs: int = 528
 
 
 def _tiles(batch: int, heads: int, groups: int, lists: int, size: int) -> _Tiles:
@@ -192,14 +201,17 @@ def _tiles(batch: int, heads: int, groups: int, lists: int, size: int) -> _Tiles
     if heads != groups:
         return _Tiles(1, 32 if size == 1 else 64)
     fit = [n for n in (4, 2) if lists == 1 and groups % n == 0 and batch * groups // n >= 8]
-    together = fit[0] if fit else 1
-    return _Tiles(together, _ROWS // together)
+    if not fit:
+        return _Tiles(1, 16)
+    if batch * groups // fit[0] < 16:  # many programs a head: each has time for larger tiles
+        return _Tiles(fit[0], 32 // fit[0], stages=4, registers=255, programs=264)
+    return _Tiles(fit[0], 16 // fit[0], programs=396)
 
 
-def _share(groups: int, listed: int, near: int, tile: int) -> int:
+def _share(tiles: _Tiles, groups: int, listed: int, near: int) -> int:
     """Keys of one program: the fewest with which all programs are at work at once, at most 64."""
-    splits = min(64, max(2, _PROGRAMS // groups))  # a branch has programs of its own
-    share = tile
+    splits = min(64, max(2, tiles.programs // groups))  # a branch has programs of its own
+    share = tiles.keys
     while triton.cdiv(listed, share) + triton.cdiv(near, share) > splits:
-        share += tile
+        share += tiles.keys
     return share

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
+
 _KEYS_AT_A_TIME = 64
 
 
@@ -22,13 +24,15 @@ def _split_kernel(
     N: tl.constexpr, GL: tl.constexpr, G: tl.constexpr, R: tl.constexpr,
     DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BR: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
-    SPLITS: tl.constexpr, PREC: tl.constexpr,
+    SPLITS: tl.constexpr, PREC: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row, key head and share of the keys: softmax online over its share."""
     group = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     b = group // G
     g = group % G
+    wait_for_last(PDL)
+    let_next_start(PDL)
     length = tl.load(LENGTH)
     first = tl.load(FIRST + b)
     begin = tl.zeros([], tl.int64)
@@ -85,6 +89,7 @@ def _split_kernel(
 def _join_kernel(
     ACC, TOP, TOTAL, OUT,
     R: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr, SPLITS: tl.constexpr, BS: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row, key head and query head."""
     group = (tl.program_id(0) // R).to(tl.int64)
@@ -92,6 +97,8 @@ def _join_kernel(
     s = tl.arange(0, BS)
     w = tl.arange(0, BV)
     row = (group * SPLITS + s) * R + r
+    wait_for_last(PDL)
+    let_next_start(PDL)
     top = tl.load(TOP + row, mask=s < SPLITS, other=float("-inf"))
     total = tl.load(TOTAL + row, mask=s < SPLITS, other=0.0)
     highest = tl.max(top, 0)
@@ -146,6 +153,7 @@ def decode_attention(
     acc = q.new_empty(batch * groups * splits * of_one, wide, dtype=torch.float32)
     top, total = (q.new_empty(len(acc), dtype=torch.float32) for _ in range(2))
     tile = max(16, triton.next_power_of_2(wide))
+    early = overlaps(q.device)
     _split_kernel[(batch * groups, splits)](
         q, keys, values, length, first,
         length if lists is None else lists.contiguous(), acc, top, total,
@@ -155,11 +163,11 @@ def decode_attention(
         BR=max(16, triton.next_power_of_2(of_one)), BN=_KEYS_AT_A_TIME,
         BK=max(16, triton.next_power_of_2(width)), BV=tile, SPLITS=splits,
         PREC="ieee" if q.dtype == torch.float32 else "tf32",
-        num_warps=4, num_stages=3,
+        PDL=early, num_warps=4, num_stages=3, launch_pdl=early,
     )  # fmt: skip
     _join_kernel[(batch * heads,)](
         acc, top, total, out,
         R=of_one, DV=wide, BV=tile, SPLITS=splits, BS=triton.next_power_of_2(splits),
-        num_warps=1,
+        PDL=early, num_warps=1, launch_pdl=early,
     )  # fmt: skip
     return out

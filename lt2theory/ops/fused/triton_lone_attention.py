@@ -11,6 +11,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
+from lt2theory.ops.fused.triton_overlap import let_next_start, wait_for_last
 from lt2theory.ops.fused.triton_shares import find_keys, join_shares
 
 
@@ -24,12 +25,15 @@ def lone_kernel(
     H: tl.constexpr, HEADS: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BRANCHES: tl.constexpr, GATE: tl.constexpr,
     BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, BS: tl.constexpr, STAGES: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row, HEADS heads and share; LISTED shares of the blocks, then of the window."""
     group = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     b = group // (H // HEADS)
     head = group % (H // HEADS) * HEADS
+    wait_for_last(PDL)
+    let_next_start(PDL)
     length = tl.load(LENGTH)
     first = tl.load(FIRST + b)
     j = head + tl.arange(0, HEADS)

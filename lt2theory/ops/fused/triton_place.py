@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
+
 
 @triton.jit
 @no_type_check
@@ -140,11 +142,13 @@ def _place_kernel(
     LENGTH, FIRST, eps, stride, capacity, blocks, index_q_at, index_k_at,
     H: tl.constexpr, G: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     DI: tl.constexpr, SIZE: tl.constexpr, ROPE: tl.constexpr,
-    BK: tl.constexpr, BV: tl.constexpr, BI: tl.constexpr,
+    BK: tl.constexpr, BV: tl.constexpr, BI: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row and head: of keys, values, the indexer's key, then what only rotates."""
     unit = tl.program_id(0)
     b = tl.program_id(1).to(tl.int64)
+    wait_for_last(PDL)
+    let_next_start(PDL)
     length = tl.load(LENGTH)
     position = length - 1 - tl.load(FIRST + b)
     place = (length - 1) % capacity
@@ -227,6 +231,7 @@ def place_token(
         norm, index_keys = (index.gain, index.bias), buffers["index_keys"]
         inner, count = index.width, index.heads
     units = 2 * groups + (index is not None) + (0 if turns is None else heads + count)
+    early = overlaps(keys.device)
     _place_kernel[(units, batch)](
         projected, keys, values, *pooled, index_keys, *norm,
         *((length, length) if turns is None else turns), length, first,
@@ -236,5 +241,5 @@ def place_token(
         ROPE=turns is not None,
         BK=triton.next_power_of_2(-(-width // 2)), BV=triton.next_power_of_2(wide),
         BI=triton.next_power_of_2(max(1, -(-inner // 2))),
-        num_warps=1,
+        PDL=early, num_warps=1, launch_pdl=early,
     )  # fmt: skip

@@ -90,14 +90,17 @@ def _index_step(draw: Draw) -> Problem:
     first, arrived = draw.position(0, 5), draw.counters(2)
 
     def run(x: Tensors) -> Tensors:
-        from lt2theory.ops.fused.triton_index_step import highest_places, index_order
+        from lt2theory.ops.fused.triton_choice import highest_places
+        from lt2theory.ops.fused.triton_index_step import index_order
 
         index = _indexer(heads, width, 0, 0, x)
         newest = draw.position(length)
         order = index_order(x["projected"], x["keys"], index, length=newest)
         places = [
-            highest_places(order, taken, arrived, length=newest, first=first, slice_size=size)
-            for size in (128, 512)
+            highest_places(
+                order, taken, arrived, length=newest, first=first, slice_size=size, held=held
+            )
+            for size, held in ((128, 32), (512, 512))
         ]
         return {
             name: one_hot(each[:, 0], capacity)
@@ -205,7 +208,11 @@ _CHOSEN = ("fused.triton_chosen_attention", "fused.triton_shares")
 
 CHECKS = (
     KernelCheck("place token", ("fused.triton_place",), _place),
-    KernelCheck("index step", ("fused.triton_index_step", "fused.triton_highest"), _index_step),
+    KernelCheck(
+        "index step",
+        ("fused.triton_index_step", "fused.triton_choice", "fused.triton_highest"),
+        _index_step,
+    ),
     KernelCheck("choose blocks", ("fused.triton_block_step",), _choose_blocks),
     KernelCheck("chosen attention", _CHOSEN, _shared),
     KernelCheck("chosen, lone heads", (*_CHOSEN, "fused.triton_lone_attention"), _lone),
