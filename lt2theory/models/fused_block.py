@@ -143,7 +143,7 @@ class FusedDelta(PackedBlock):
 
         state, history = buffer.slot.state, buffer.slot.conv
         assert state is not None
-        batch, heads, values, _ = state.shape
+        batch, heads, _, values = state.shape
         return delta_step(
             projected,
             projected.new_empty(0) if history is None else history,
