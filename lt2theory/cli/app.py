@@ -43,6 +43,7 @@ COMMANDS = {
     "data fetch": Command("data", "fetch", "text to train on, from a Debian package"),
     "data prepare": Command("data", "prepare", "text files as token shards for language models"),
     "data show": Command("data", "show", "what a corpus holds, its xz -9 baseline, its state"),
+    "train": Command("train", "run", "a language model on a prepared corpus, on one or many GPUs"),
     "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
     "curriculum tune": Command("curriculum", "tune", "find recipes with equal effort for each arm"),
     "curriculum study": Command("study", "run", "the cells of a study, in sessions of minutes"),
@@ -53,6 +54,9 @@ COMMANDS = {
     "report": Command("report", "run", "the HTML report of a run folder or of a study"),
     "bench tasks": Command("bench", "tasks", "examples a second of the task generators"),
     "bench ops": Command("bench", "ops", "speed of the recurrences against a token loop"),
+    "bench model": Command(
+        "bench_model", "model", "a preset on paper: parameters, products, cache bytes, least times"
+    ),
     "bench decode": Command("bench", "decode", "a token-step of 1.3B looped models on a GPU"),
     "bench prefill": Command(
         "bench", "prefill", "reading a prompt into 1.3B looped models on a GPU"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +35,24 @@ class StepResult:
     auxiliary: dict[str, float] = field(default_factory=dict)
 
 
-def learning_rate_factor(config: OptimiserConfig, step: int, budget: int) -> float:
+@runtime_checkable
+class Course(Protocol):
+    """The fields of a configuration that say how a learning rate runs."""
+
+    @property
+    def schedule(self) -> str:
+        """`constant`, `linear` or `cosine`."""
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps of linear rise."""
+
+    @property
+    def final_fraction(self) -> float:
+        """Where the course ends, as a fraction of the peak."""
+
+
+def learning_rate_factor(config: Course, step: int, budget: int) -> float:
     """Fraction of the peak learning rate at a step of a stage: a pure function, so resume-safe.
 
     A linear rise to 1 over `warmup_steps`, then constant, linear or half a cosine period (SGDR,

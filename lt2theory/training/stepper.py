@@ -230,11 +230,23 @@ def make_stepper(config: CurriculumConfig, model: LoopedModel, runtime: Runtime)
     Raises:
         ValueError: Compiling is asked for on a machine without a C++ compiler.
     """
+    check_compiler(config.compile)
+    model.compiled = config.compile
+    return (GraphStepper if config.cuda_graph else Stepper)(model, config, runtime)
+
+
+def check_compiler(wanted: bool) -> None:
+    """Refuse compiling where it would fail late.
+
+    Args:
+        wanted: Whether compiling is asked for.
+
+    Raises:
+        ValueError: It is, on a machine without a C++ compiler.
+    """
     compiler = environ.get("CXX", "g++")
-    if config.compile and shutil.which(compiler) is None:
+    if wanted and shutil.which(compiler) is None:
         raise ValueError(
             f"compile: got True, but torch.compile needs a C++ compiler and {compiler!r} (the "
             "variable CXX) is not there; allowed here: False"
         )
-    model.compiled = config.compile
-    return (GraphStepper if config.cuda_graph else Stepper)(model, config, runtime)

@@ -73,6 +73,8 @@ def bits_per_byte(
     length: int,
     context: int | None = None,
     documents: int | None = None,
+    rank: int = 0,
+    num_ranks: int = 1,
 ) -> BitsPerByte:
     """Evaluate a language model on held-out documents by a sliding window.
 
@@ -87,15 +89,20 @@ def bits_per_byte(
         context: In 1 .. `length`; None is half of it. A long document costs
             `length / (length - context + 1)` times its tokens.
         documents: Only so many, the first; None is all.
+        rank: Which of `num_ranks` processes this is.
+        num_ranks: How many share the work: this one reads documents `rank`, `rank + num_ranks`, ...
 
     Returns:
-        The bits and bytes of each document. A probability of 0 gives infinite bits.
+        The bits and bytes of each document, 0 for those that other processes read: the sums over
+        processes are what one would find. A probability of 0 gives infinite bits.
 
     Raises:
         ValueError: An argument is out of range, or the model has a smaller vocabulary.
     """
     overlap = max(1, length // 2) if context is None else context
     _check(model, stream, length, overlap, documents)
+    if not 0 <= rank < num_ranks:
+        raise ValueError(f"rank: {rank} must lie in 0..{num_ranks - 1}")
     count = stream.num_documents if documents is None else min(documents, stream.num_documents)
     bits = np.zeros(count)
     sizes = np.zeros(count, dtype=np.int64)
@@ -104,13 +111,13 @@ def bits_per_byte(
     training = model.training
     model.eval()
     with runtime.alone(), torch.no_grad():
-        for windows in _batches(stream, count, length, overlap, at_once):
+        for windows in _batches(stream, range(rank, count, num_ranks), length, overlap, at_once):
             inputs, targets, ids = _filled(stream, windows)
             losses = _losses(model, runtime, inputs, targets, ids)
             np.add.at(bits, [window.row for window in windows], losses.sum(1) / math.log(2))
             tokens += int((targets != NO_TARGET).sum())
     model.train(training)
-    for row in range(count):
+    for row in range(rank, count, num_ranks):
         sizes[row] = stream.document(row)[1]
     return BitsPerByte(bits, sizes, tokens, length, overlap)
 
@@ -137,12 +144,12 @@ def _check(
 
 
 def _batches(
-    stream: TokenStream, count: int, length: int, context: int, at_once: int
+    stream: TokenStream, rows: range, length: int, context: int, at_once: int
 ) -> Iterator[list[_Window]]:
-    """Windows of all documents in order, as many together as fit."""
+    """Windows of the documents in order, as many together as fit."""
     batch: list[_Window] = []
     longest = 0
-    for window in _windows(stream, count, length, context):
+    for window in _windows(stream, rows, length, context):
         widest = max(longest, window.stop - window.start - 1)
         if batch and widest * (len(batch) + 1) > at_once:
             yield batch
@@ -153,9 +160,9 @@ def _batches(
         yield batch
 
 
-def _windows(stream: TokenStream, count: int, length: int, context: int) -> Iterator[_Window]:
+def _windows(stream: TokenStream, rows: range, length: int, context: int) -> Iterator[_Window]:
     """The windows of each document: every token but the first is scored in exactly one."""
-    for row in range(count):
+    for row in rows:
         size = len(stream.document(row)[0])
         start, scored = 0, 1
         while scored < size:

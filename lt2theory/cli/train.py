@@ -1,0 +1,111 @@
+"""`lt2 train`: a language model on a prepared corpus, in one process or under torchrun."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lt2theory.cli.errors import CHECK_FAILED, DONE
+from lt2theory.cli.output import JsonCopy, check_file, check_folder
+from lt2theory.cli.parsing import parse
+
+if TYPE_CHECKING:
+    from lt2theory.training.lm import LmSummary
+
+DEFAULT_PRESET = "byte-1m-full-gdn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """What is trained on, and where the run is kept."""
+
+    data: Path
+    """Folder of the corpus that `lt2 data prepare` wrote."""
+    preset: str = DEFAULT_PRESET
+    """Named model whose fields the `--model` flags change."""
+    out: Path | None = None
+    """Folder of the run; by default one below `runs` named after label, seed and configuration."""
+    overwrite: bool = False
+    """Start afresh, whatever run the folder holds."""
+
+
+def run(argv: list[str]) -> int:
+    """Train a language model, or go on where an interrupted run stopped.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        0, or 1 if the run diverged.
+    """
+    from lt2theory.models import find_preset
+    from lt2theory.runs import TerminalProgress, run_status, study_run, write_json
+    from lt2theory.training.lm import Execution, LmConfig, resolve, run_lm
+    from lt2theory.training.text import Corpus
+
+    description = (
+        "Train a language model on a corpus. Give --steps or --tokens. 'torchrun "
+        "--nproc-per-node N -m lt2theory train ...' shares the work among N processes; the same "
+        "command goes on after an interruption, with any number of them."
+    )
+    start = LmConfig.model_construct(model=find_preset(_preset_in(argv)).config)
+    config, execution, options, copy = parse(
+        "lt2 train",
+        argv,
+        description,
+        config=start,
+        execution=Execution(),
+        options=TrainOptions,
+        copy=JsonCopy,
+    )
+    check_file(copy.json, "--json")
+    check_folder(options.out, "--out")
+    config = resolve(config, Corpus(options.data))
+    folder = options.out or Path("runs", study_run(config.to_json(), config.identity()).folder)
+    before = run_status(folder) == "done" and not options.overwrite
+    summary = run_lm(
+        config,
+        execution,
+        data=options.data,
+        folder=folder,
+        overwrite=options.overwrite,
+        progress=TerminalProgress(),
+    )
+    if _is_first():
+        if copy.json is not None:
+            write_json(copy.json, summary.model_dump(mode="json"))
+        _print(summary, f"{folder}: done before" if before else str(folder))
+    return CHECK_FAILED if summary.status == "diverged" else DONE
+
+
+def _preset_in(argv: list[str]) -> str:
+    """The preset that the arguments name: its fields are the defaults of further flags."""
+    for place, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name == "--preset" and (equals or place + 1 < len(argv)):
+            return value if equals else argv[place + 1]
+    return DEFAULT_PRESET
+
+
+def _is_first() -> bool:
+    """Whether this is the process that speaks, of those that torchrun has started."""
+    from os import environ
+
+    return environ.get("RANK", "0") == "0"
+
+
+def _print(summary: "LmSummary", headline: str) -> None:
+    """Print how the run went."""
+    loss = "" if summary.loss is None else f", loss {summary.loss:.4f}"
+    print(
+        f"{headline}: {summary.status}, {summary.steps} steps, {summary.tokens} tokens, "
+        f"{summary.parameters} parameters{loss}"
+    )
+    if summary.held_out is not None:
+        found = summary.held_out
+        print(f"  held out: {found.bits_per_byte:.4f} bits per byte, {found.documents} documents")
+    if summary.not_finite or summary.spikes:
+        print(
+            f"  {summary.not_finite} steps were not finite; {summary.spikes} spikes of the loss, "
+            f"{summary.skipped_spikes} of them skipped"
+        )
+    print(f"  {summary.timing.tokens_per_second:.0f} tokens a second in training")

@@ -1,0 +1,104 @@
+"""Parameter groups and optimisers: what is decayed, what Muon takes, and AdamW for the rest."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from lt2theory.models import LoopedModel
+from lt2theory.training.lm.options import LmOptimiserConfig
+
+FIELDS = {"AdamW": ("step", "exp_avg", "exp_avg_sq"), "Muon": ("momentum_buffer",)}
+"""What each optimiser keeps of a parameter; `step` is a scalar, the others have its shape."""
+
+
+def parameter_groups(model: LoopedModel) -> dict[str, list[nn.Parameter]]:
+    """The parameters by what they are.
+
+    Args:
+        model: The model, sharded or not.
+
+    Returns:
+        `matrix` (weights of the products in the blocks), `embedding` (embeddings and head) and
+        `other` (gains, biases, decays, taps of convolutions, the gates of loops and exits).
+    """
+    groups: dict[str, list[nn.Parameter]] = {"matrix": [], "embedding": [], "other": []}
+    for name, module in model.named_modules():
+        for parameter in module.parameters(recurse=False):
+            if isinstance(module, nn.Embedding) or name == "head":
+                groups["embedding"].append(parameter)
+            elif isinstance(module, nn.Linear) and "blocks." in name and parameter.dim() == 2:
+                groups["matrix"].append(parameter)
+            else:
+                groups["other"].append(parameter)
+    return groups
+
+
+def make_optimisers(
+    model: LoopedModel, config: LmOptimiserConfig
+) -> tuple[torch.optim.Optimizer, ...]:
+    """AdamW (arXiv 1711.05101), or Muon (Jordan et al. 2024) for the matrices and AdamW beside it.
+
+    Args:
+        model: The model, on its device and sharded already.
+        config: Settings; the learning rate is set before every step.
+
+    Returns:
+        The optimisers, which share no parameter.
+
+    Raises:
+        ValueError: Muon is asked for, and this torch has none.
+    """
+    groups = parameter_groups(model)
+    decay = config.weight_decay
+    of_embeddings = decay if config.decay_embeddings else 0.0
+    small = [
+        {"params": groups["embedding"], "weight_decay": of_embeddings},
+        {"params": groups["other"], "weight_decay": 0.0},
+    ]
+    matrices = {"params": groups["matrix"], "weight_decay": decay}
+    if config.name == "adamw":
+        return _allocated(torch.optim.AdamW([matrices, *small], betas=config.betas, fused=True))
+    check_muon()
+    muon = torch.optim.Muon([matrices], momentum=config.momentum, adjust_lr_fn="match_rms_adamw")
+    return _allocated(muon, torch.optim.AdamW(small, betas=config.betas, fused=True))
+
+
+def check_muon() -> None:
+    """Refuse a torch without Muon.
+
+    Raises:
+        ValueError: It is older than 2.9.
+    """
+    if not hasattr(torch.optim, "Muon"):
+        raise ValueError(
+            f"optimiser.name: 'muon' needs torch >= 2.9, and this is {torch.__version__}; "
+            "allowed: 'adamw'"
+        )
+
+
+def _allocated(*optimisers: torch.optim.Optimizer) -> tuple[torch.optim.Optimizer, ...]:
+    """The optimisers with the state of a first step: a checkpoint is loaded into it."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            for parameter in group["params"]:
+                state = optimiser.state[parameter]
+                for field in FIELDS[type(optimiser).__name__]:
+                    state[field] = (
+                        torch.zeros((), dtype=torch.float32, device=parameter.device)
+                        if field == "step"
+                        else torch.zeros_like(parameter)
+                    )
+    return optimisers
+
+
+def set_rate(optimisers: Sequence[torch.optim.Optimizer], rate: float) -> None:
+    """Set the learning rate of the next step.
+
+    Args:
+        optimisers: The optimisers, changed in place.
+        rate: The rate.
+    """
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = rate

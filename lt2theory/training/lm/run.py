@@ -1,0 +1,157 @@
+"""A language-model run from a configuration to its summary, in one process or under torchrun."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lt2theory.models import LoopedModel
+from lt2theory.runs import Progress, RunFolder, write_json
+from lt2theory.runs.environment import capture, record
+from lt2theory.runs.layout import CONFIG, SUMMARY
+from lt2theory.training.lm.checkpoint import load_weights
+from lt2theory.training.lm.config import LmConfig, resolve
+from lt2theory.training.lm.options import Execution
+from lt2theory.training.lm.placement import choose_parallel, starting_model
+from lt2theory.training.lm.ranks import Ranks, join_ranks, losses_of_peers_named
+from lt2theory.training.lm.records import LmSummary
+from lt2theory.training.lm.sinks import check_sinks, open_sinks
+from lt2theory.training.lm.step import lm_runtime
+from lt2theory.training.lm.trainer import LmTrainer
+from lt2theory.training.records import checked
+from lt2theory.training.runtime import Runtime, torch_threads
+from lt2theory.training.signals import stop_requests
+from lt2theory.training.text import Corpus
+
+KIND = "lm"
+CORPUS = "corpus.json"
+"""Copy of the corpus's manifest, and where it was, in the run's folder."""
+
+
+def run_lm(
+    config: LmConfig,
+    execution: Execution,
+    *,
+    data: Path,
+    folder: Path,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> LmSummary:
+    """Train a language model, continue it, or return what the run found before.
+
+    Under torchrun every process calls this with the same arguments. A run may be continued by
+    another number of processes; then its numbers agree up to rounding. With the same number, on the
+    same machine, metrics.jsonl and the weights come out the same, byte for byte, as undisturbed.
+
+    Args:
+        config: What to do.
+        execution: How.
+        data: Folder of the corpus.
+        folder: The run's folder; made if it is missing.
+        overwrite: Start afresh, whatever run the folder holds.
+        progress: Told how far the run is, in the first process.
+
+    Returns:
+        The summary, which is also the folder's summary.json.
+
+    Raises:
+        ValueError: The configuration does not fit the corpus or the machine, or the folder cannot
+            be this run's.
+        DiskFullError: The disk is full; the same call continues the run.
+        Interrupted: SIGINT or SIGTERM came, or another process is gone; the same call continues
+            the run.
+    """
+    corpus = Corpus(data)
+    config = resolve(config, corpus)
+    check_sinks(execution.sinks)
+    Runtime.of(execution.device, "float32")  # refuses a device that is not there
+    with (
+        torch_threads(execution.threads) as threads,
+        stop_requests() as stop,
+        join_ranks(execution.device) as ranks,
+        losses_of_peers_named(ranks.size),
+        _shared_folder(ranks, folder, config, overwrite=overwrite) as run,
+    ):
+        done = ranks.from_first(run.summary() if run and run.status == "done" else None)
+        if done is not None:
+            return checked(LmSummary, done, folder / SUMMARY)
+        trainer = LmTrainer(config, execution, corpus, ranks=ranks, folder=folder, run=run)
+        trainer.restore()
+        with contextlib.ExitStack() as stack, ranks.first_decides():
+            if run is not None:
+                _note(run, corpus, _environment(config, execution, ranks, threads), trainer)
+                trainer.progress = progress
+                names, header = execution.sinks, config.to_json()
+                trainer.sinks = open_sinks(names, folder, header, run.config_hash)
+                for sink in trainer.sinks:
+                    stack.callback(sink.close)
+            closing = stack.pop_all()
+        with closing:
+            trainer.train(stop)
+        summary = trainer.summary(ranks.from_first(run.config_hash if run else None))
+        if run is not None:
+            run.write_summary(summary.model_dump(mode="json"))
+        return summary
+
+
+@contextlib.contextmanager
+def _shared_folder(
+    ranks: Ranks, folder: Path, config: LmConfig, *, overwrite: bool
+) -> Iterator[RunFolder | None]:
+    """The run's folder, open for writing in the first process; None in the others."""
+    with contextlib.ExitStack() as stack:
+        run = None
+        with ranks.first_decides():
+            if ranks.is_first:
+                run = stack.enter_context(
+                    RunFolder.writing(
+                        folder,
+                        kind=KIND,
+                        config=config.to_json(),
+                        identity=config.identity(),
+                        overwrite=overwrite,
+                    )
+                )
+        yield run
+
+
+def _environment(
+    config: LmConfig, execution: Execution, ranks: Ranks, threads: int
+) -> dict[str, Any]:
+    """What the run is carried out on, and by how many processes."""
+    runtime = lm_runtime(ranks.device, config.dtype)
+    shared = choose_parallel(execution, config.optimiser) if ranks.size > 1 else "alone"
+    found = capture(threads=threads, device=runtime.device_name)
+    return found | {"processes": ranks.size, "parallel": shared}
+
+
+def _note(run: RunFolder, corpus: Corpus, environment: dict[str, Any], trainer: LmTrainer) -> None:
+    """Keep what the run is trained on and carried out by."""
+    record(run.path, environment, step=trainer.state.step)
+    manifest = corpus.manifest.model_dump(mode="json")
+    write_json(run.path / CORPUS, {"folder": str(corpus.folder), "manifest": manifest})
+
+
+def load_lm(folder: Path) -> tuple[LoopedModel, LmConfig]:
+    """Read the model that a run has trained so far.
+
+    Args:
+        folder: The run's folder, finished or not.
+
+    Returns:
+        The model with the weights of the newest checkpoint, on the CPU, and the configuration.
+
+    Raises:
+        ValueError: The folder is not a language-model run, or has no checkpoint yet.
+    """
+    run = RunFolder.open(folder)
+    if run.kind != KIND:
+        raise ValueError(f"{folder} holds a {run.kind} run; expected a {KIND} run")
+    config = checked(LmConfig, run.config, folder / CONFIG)
+    checkpoints = run.checkpoints()
+    if not checkpoints:
+        raise ValueError(f"{folder} has no checkpoint yet")
+    alone = Ranks(0, 1, Runtime.of("cpu", "float32").device)
+    model = starting_model(config.model, config.seed, alone, config.weight_dtype)
+    load_weights(checkpoints[0], model)
+    return model, config
