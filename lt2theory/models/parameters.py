@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import nn
 
-from lt2theory.models.block import Block
+from lt2theory.models.block import AnyMixer, Block
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.looped import LoopedModel
 
@@ -72,13 +72,28 @@ def visited_parameters(config: LoopedConfig) -> int:
     return sum(p.numel() for part in _visited(config) for p in part.parameters())
 
 
+def mixer_of(model: LoopedModel, layer: int, loop: int) -> AnyMixer:
+    """The mixer that a layer uses in a loop.
+
+    Args:
+        model: The model.
+        layer: Layer, counted from 0.
+        loop: Loop, counted from 0.
+
+    Returns:
+        The mixer.
+    """
+    block = model.blocks[layer]
+    assert isinstance(block, Block)
+    return block.mixers[model.config.mixer_number(layer, loop)]
+
+
 def _visited(config: LoopedConfig) -> Iterator[nn.Module]:
     """The parts of the blocks in the order in which a token comes to them."""
-    blocks = meta_model(config).blocks
+    model = meta_model(config)
     for loop in range(config.num_loops):
-        for layer, block in enumerate(blocks):
-            assert isinstance(block, Block)
-            yield block.mixers[config.mixer_number(layer, loop)]
+        for layer, block in enumerate(model.blocks):
+            yield mixer_of(model, layer, loop)
             yield from (
                 part
                 for name, part in block.named_children()
