@@ -178,18 +178,17 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
         return True
 
     @override
-    def _init_weights(self, module: nn.Module) -> None:
+    @torch.no_grad()
+    def initialize_weights(self) -> None:
         """Start what a checkpoint lacked as a new model of the configuration starts."""
-        if not isinstance(module, LoopedModel):
-            return
         missing = {
             name: parameter
-            for name, parameter in module.named_parameters()
-            if not getattr(parameter, "_is_hf_initialized", False)
+            for name, parameter in self.model.named_parameters()
+            if not (parameter.is_meta or getattr(parameter, "_is_hf_initialized", False))
         }
-        if not missing or any(parameter.is_meta for parameter in missing.values()):
+        if not missing:
             return
-        fresh = dict(LoopedModel(module.config).named_parameters())
+        fresh = dict(LoopedModel(self.config.looped_config).named_parameters())
         for name, parameter in missing.items():
             parameter.copy_(fresh[name])
 

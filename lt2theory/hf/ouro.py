@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from lt2theory.models import LoopedConfig, LoopedModel, preset
+from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.models.presets import find_preset
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
@@ -78,7 +79,7 @@ def ouro_config(fields: dict[str, Any]) -> LoopedConfig:
         }
     except KeyError as error:
         raise ValueError(f"config.json lacks {error.args[0]}") from error
-    return LoopedConfig.model_validate({**preset(_PRESET).config.model_dump(), **own})
+    return LoopedConfig.model_validate({**find_preset(_PRESET).config.model_dump(), **own})
 
 
 def ouro_names(config: LoopedConfig) -> dict[str, str]:
