@@ -106,7 +106,7 @@ def test_refusals() -> None:
 )
 @torch.no_grad()
 def test_the_fused_step_in_the_interpreter(name: str) -> None:
-    model, tokens = model_of(name, num_loops=2).float(), tokens_of(2, 8)
+    model, tokens = model_of(name, num_loops=2, value_dim=10).float(), tokens_of(2, 8)
     cache = model.new_cache(2)
     model(tokens[:, :3], cache)
     decoder = Decoder(model, cache, capacity=8, fused=True)

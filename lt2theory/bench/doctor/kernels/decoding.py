@@ -26,10 +26,12 @@ def _few_rows(draw: Draw) -> Problem:
     def run(x: Tensors) -> Tensors:
         from lt2theory.ops.fused.triton_linear import few_rows_linear
 
-        row, narrow, wide = x["x"], x["x"].new_empty(3, 26), torch.empty_like(x["residual"])
+        narrow, wide = x["x"].new_empty(3, 26), torch.empty_like(x["residual"])
+        product = partial(few_rows_linear, settled=True)
+        row = x["x"].clone()  # launched the usual way, after the matrices
         return {
-            "swiglu": few_rows_linear(row, x["gated"], narrow, eps=_EPS, swiglu=True),
-            "residual": few_rows_linear(row, x["weight"], wide, residual=x["residual"]),
+            "swiglu": product(row, x["gated"], narrow, eps=_EPS, swiglu=True),
+            "residual": product(row, x["weight"], wide, residual=x["residual"]),
         }
 
     def reference(x: Tensors) -> Tensors:
@@ -118,7 +120,7 @@ def _decode_attention(draw: Draw) -> Problem:
 
 
 CHECKS = (
-    KernelCheck("few rows linear", ("fused.triton_linear",), _few_rows),
+    KernelCheck("few rows linear", ("fused.triton_linear", "fused.triton_overlap"), _few_rows),
     KernelCheck("delta step", ("fused.triton_delta_step",), _delta_step),
     KernelCheck("decode attention", ("fused.triton_decode_attention",), _decode_attention),
 )
