@@ -59,6 +59,9 @@ from lt2theory.analysis.stability import block_rms as block_rms
 from lt2theory.analysis.stability import first_token_mass as first_token_mass
 from lt2theory.analysis.stability import gated_first_token_mass as gated_first_token_mass
 from lt2theory.analysis.stability import residual_rms as residual_rms
+from lt2theory.analysis.stability_reading import Profile as Profile
+from lt2theory.analysis.stability_reading import StabilityReading as StabilityReading
+from lt2theory.analysis.stability_reading import read_stability as read_stability
 from lt2theory.analysis.transitions import MEANINGS as MEANINGS
 from lt2theory.analysis.transitions import loop_spectrum as loop_spectrum
 from lt2theory.analysis.transitions import loop_transitions as loop_transitions

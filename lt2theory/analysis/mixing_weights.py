@@ -37,14 +37,27 @@ def attention_weights(inputs: AttentionInputs) -> Float[Tensor, "b h t t"]:
     return scores.softmax(-1)
 
 
-def _sparse_weights(inputs: AttentionInputs) -> Float[Tensor, "b h t t"]:
-    """Return what a sparse attention reads of unit vectors for values."""
+def in_float64(inputs: AttentionInputs) -> AttentionInputs:
+    """The same attention in float64.
+
+    Args:
+        inputs: What one attention layer prepared.
+
+    Returns:
+        Detached inputs of the same kind.
+    """
     named = vars(inputs).items()
     wide: dict[str, Any] = {n: x.detach().double() for n, x in named if isinstance(x, Tensor)}
+    return replace(inputs, **wide)
+
+
+def _sparse_weights(inputs: AttentionInputs) -> Float[Tensor, "b h t t"]:
+    """Return what a sparse attention reads of unit vectors for values."""
     batch, length, groups, _ = inputs.k.shape
     units = torch.eye(length, dtype=torch.float64, device=inputs.k.device)
-    wide["v"] = units[None, :, None].expand(batch, length, groups, length)
-    return run_attention(replace(inputs, **wide), backend="reference").transpose(1, 2)
+    values = units[None, :, None].expand(batch, length, groups, length)
+    wide = replace(in_float64(inputs), v=values)
+    return run_attention(wide, backend="reference").transpose(1, 2)
 
 
 def recurrence_weights(factors: Factors, *, backend: str = "auto") -> Float[Tensor, "b h t t"]:

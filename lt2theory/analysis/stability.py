@@ -7,7 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lt2theory.analysis._checks import check_at_least
-from lt2theory.analysis.mixing_weights import attention_weights, recurrence_weights
+from lt2theory.analysis.instruments import first_token_share, token_rms
+from lt2theory.analysis.mixing_weights import (
+    attention_weights,
+    in_float64,
+    recurrence_weights,
+)
 from lt2theory.analysis.received import received_factors
 from lt2theory.mixers.softmax import SoftmaxAttention
 from lt2theory.models import LoopedModel, LoopTrace
@@ -28,10 +33,10 @@ def residual_rms(trace: LoopTrace) -> pd.DataFrame:
     tables = []
     for loops_done, state in enumerate(trace.states):
         h = state.detach().double()
-        rms = h.square().mean(-1).sqrt()
+        rms = token_rms(h)
         update = torch.full_like(rms, torch.nan)
         if loops_done:
-            update = (h - trace.states[loops_done - 1].detach().double()).square().mean(-1).sqrt()
+            update = token_rms(h - trace.states[loops_done - 1].detach().double())
         batch, token = np.indices(tuple(rms.shape)).reshape(2, -1)
         columns = {"batch": batch, "token": token, "loops_done": loops_done}
         numbers = {"rms": rms, "update_rms": update}
@@ -48,7 +53,8 @@ def block_rms(trace: LoopTrace) -> pd.DataFrame:
 
     Returns:
         One row for each loop, layer, batch row and token: `rms` over the width after the block,
-        and `update_rms`, that of the change which the block made.
+        `update_rms`, that of the change which the block made, and `peak`, its largest absolute
+        entry (an activation is massive where that is far above the RMS).
     """
     tables = []
     layers = 1 + max(layer for layer, _ in trace.residuals)
@@ -57,8 +63,9 @@ def block_rms(trace: LoopTrace) -> pd.DataFrame:
         for layer in range(layers):
             h = trace.residuals[layer, loop].detach().double()
             numbers = {
-                "rms": h.square().mean(-1).sqrt(),
-                "update_rms": (h - before).square().mean(-1).sqrt(),
+                "rms": token_rms(h),
+                "update_rms": token_rms(h - before),
+                "peak": h.abs().amax(-1),
             }
             batch, token = np.indices(tuple(h.shape[:2])).reshape(2, -1)
             columns = {"loop": loop, "layer": layer, "batch": batch, "token": token}
@@ -96,15 +103,17 @@ def first_token_mass(
         prepared = trace.factors[layer, loop]
         window = None
         if isinstance(prepared, AttentionInputs):
-            weights = attention_weights(prepared)
+            starts = trace.tokens.new_zeros(trace.tokens.shape, dtype=torch.bool)
+            starts[:, 0] = True
+            shares = first_token_share(in_float64(prepared), starts, backend="reference")
             # The compressed blocks of a sparse attention go back to the first token.
             window = prepared.window if type(prepared) is AttentionInputs else None
         else:
             weights = recurrence_weights(received[layer, loop], backend=backend).abs()
-        total = weights.sum(-1)
-        silent = total == 0
-        shares = torch.where(silent, 0, weights[..., 0] / torch.where(silent, 1, total))
-        mass = shares[:, :, first_query:].mean((0, 2)).cpu().numpy()
+            total = weights.sum(-1)
+            silent = total == 0
+            shares = torch.where(silent, 0, weights[..., 0] / torch.where(silent, 1, total)).mT
+        mass = shares[:, first_query:].mean((0, 1)).cpu().numpy()
         columns = {
             "layer": layer,
             "loop": loop,

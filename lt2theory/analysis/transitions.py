@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.analysis.composed_factors import ComposedFactors, composed_factors
+from lt2theory.analysis.instruments import key_coherence
 from lt2theory.analysis.rank import RankKind, effective_rank, numerical_rank
 from lt2theory.models import LoopedConfig, LoopTrace
 
@@ -66,6 +67,7 @@ def loop_transitions(
     tables = []
     for composed in composed_factors(trace, span=span):
         values = composed.spectrum()
+        largest, mean = key_coherence(composed.keys)
         columns: dict[str, Tensor] = {
             "rank": numerical_rank(values, rank_tol),
             "absolute_rank": (values > absolute_tol).sum(-1),
@@ -73,7 +75,8 @@ def loop_transitions(
             "ideal_entropy_rank": effective_rank(composed.orthogonal_ideal()),
             "largest": values.amax(-1) if values.shape[-1] else values.sum(-1),
             "norm": values.square().sum(-1).sqrt(),
-            **_key_coherence(composed.keys),
+            "key_coherence": largest,
+            "mean_key_coherence": mean,
             **_erase_strengths(composed),
         }
         tables.append(_label(_frame(columns), composed, span, trace.config))
@@ -102,19 +105,6 @@ def loop_spectrum(trace: LoopTrace, *, span: int = 1) -> pd.DataFrame:
         }
         tables.append(_label(_frame(columns), composed, span, trace.config))
     return _join_tables(tables)
-
-
-def _key_coherence(keys: Tensor) -> dict[str, Tensor]:
-    """Return the largest and mean |cosine| between two different keys of a span."""
-    unit = torch.nn.functional.normalize(keys, dim=-1, eps=torch.finfo(keys.dtype).tiny)
-    cosines = (unit @ unit.mT).abs()
-    count = keys.shape[-2]
-    row, column = torch.triu_indices(count, count, offset=1)
-    pairs = cosines[..., row, column].clamp(max=1)
-    if pairs.shape[-1] == 0:
-        nothing = torch.full(keys.shape[:-2], torch.nan, dtype=keys.dtype)
-        return {"key_coherence": nothing, "mean_key_coherence": nothing}
-    return {"key_coherence": pairs.amax(-1), "mean_key_coherence": pairs.mean(-1)}
 
 
 def _erase_strengths(composed: ComposedFactors) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 This is where `rescan` and `accumulate` differ, in one line; nothing else in the model knows.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -19,6 +20,9 @@ Prepared = Factors | AttentionInputs
 
 Earlier = dict[int, tuple[Factors, ...]]
 """By layer, the factors of its loops so far."""
+
+Told = Callable[[int, int, Prepared], None]
+"""Is told layer, loop and what was prepared there, before the op runs."""
 
 TWICE = ("chunked", "reference")
 """Backends that are differentiable twice. Asked for by name, they keep mixers from their kernels of
@@ -43,6 +47,7 @@ class LoopState:
         prepared: What each (layer, loop) prepared; filled only when recording.
         indexer_losses: The loss of each (layer, loop) that has an indexer; filled only when asked.
         earlier: Under `accumulate`, what each layer prepared in the loops so far.
+        on_prepared: Told what the mixers prepare; for a watch (`LoopedBlocks.watch`).
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class LoopState:
         self.prepared: dict[tuple[int, int], Prepared] = {}
         self.earlier: Earlier = {}
         self.indexer_losses: dict[tuple[int, int], Tensor] = {}
+        self.on_prepared: Told | None = None
         self._config = config
         self.stream = stream
         self._slots = slots
@@ -130,6 +136,8 @@ class LoopState:
             prepared = replace(prepared, window=self._config.mixer_options(spec).window)
         if self._record:
             self.prepared[layer, loop] = prepared
+        if self.on_prepared is not None:
+            self.on_prepared(layer, loop, prepared)
         if isinstance(prepared, Factors):
             return self._recur(layer, prepared, slot)
         return self._attend(layer, loop, prepared, slot)

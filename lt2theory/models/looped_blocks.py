@@ -1,6 +1,7 @@
 """The loop itself: T times over the same blocks, whole or in parts that are computed again."""
 
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,26 @@ from lt2theory.models.loop_state import LoopState
 from lt2theory.ops.fused.loop_residual import loop_residual
 
 
+class Watch(Protocol):
+    """Runs the blocks in place of the loop, to see or to change what happens in each."""
+
+    def __call__(
+        self, blocks: "LoopedBlocks", layer: int, loop: int, h: Tensor, state: LoopState
+    ) -> Tensor:
+        """One block of one loop; run once more in backward where it is checkpointed.
+
+        Args:
+            blocks: The model.
+            layer: Layer, counted from 0.
+            loop: Loop, counted from 0.
+            h: Residual stream before the block.
+            state: The loop state.
+
+        Returns:
+            The residual stream after the block.
+        """
+
+
 class LoopedBlocks(nn.Module):
     """N blocks, and what stands between two loops of them; a subclass makes the parts.
 
@@ -24,6 +45,7 @@ class LoopedBlocks(nn.Module):
         norm: The norm at the end, or at the end of every loop.
         compiled: Whether calls for training (gradients on, no cache, no trace) run the parts
             around the ops compiled by torch.compile; false in a new model.
+        watch: What runs the blocks in their place, as they are written; none in a new model.
     """
 
     config: LoopedConfig
@@ -31,6 +53,7 @@ class LoopedBlocks(nn.Module):
     loop_gate: nn.Parameter
     norm: RMSNorm
     compiled: bool = False
+    watch: Watch | None = None
 
     def _loop(
         self,
@@ -75,6 +98,8 @@ class LoopedBlocks(nn.Module):
 
     def _one_block(self, layer: int, loop: int, h: Tensor, state: LoopState) -> Tensor:
         """The residual stream through one block of one loop."""
+        if self.watch is not None:
+            return self.watch(self, layer, loop, h, state)
         block = self.blocks[layer]
         if self.compiled and state.is_repeatable and torch.is_grad_enabled():
             assert isinstance(block, Block)
