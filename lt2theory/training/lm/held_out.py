@@ -72,7 +72,9 @@ def evaluate(
         num_ranks=ranks.size,
     )
     count = len(mine.document_bits)
-    *both, tokens = ranks.sum([*mine.document_bits, *mine.document_bytes, float(mine.tokens)])
+    *both, tokens = ranks.sum(
+        [*mine.document_bits.tolist(), *mine.document_bytes.tolist(), mine.tokens]
+    )
     whole = BitsPerByte(
         np.array(both[:count]),
         np.array(both[count:], dtype=np.int64),

@@ -11,10 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from jaxtyping import Float64
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from lt2theory.training.config import Device
@@ -27,6 +25,10 @@ _LOST = re.compile(
 
 class FirstRefusedError(ValueError):
     """What the first process refused, told by another."""
+
+
+class LostProcessError(Interrupted):
+    """Another process of the run is gone."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Ranks:
         """Whether this process writes the run's folder."""
         return self.rank == 0
 
-    def sum(self, values: Sequence[float] | Float64[np.ndarray, "n"]) -> list[float]:
+    def sum(self, values: Sequence[float | int]) -> list[float]:
         """Sum numbers over all processes, on the host.
 
         Args:
@@ -63,7 +65,7 @@ class Ranks:
         Returns:
             The sums, in float64.
         """
-        total = torch.tensor(np.asarray(values, dtype=np.float64))
+        total = torch.tensor(values, dtype=torch.float64)
         if self.host is not None:
             dist.all_reduce(total, group=self.host)
         return [float(value) for value in total.tolist()]
@@ -119,7 +121,9 @@ def join_ranks(device: Device) -> Iterator[Ranks]:
         The processes.
 
     Raises:
-        ValueError: There is no CUDA device for this process.
+        ValueError: There is no CUDA device for this process, or as the block raises.
+        LostProcessError: As the block raises.
+        Interrupted: As the block raises.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     own = _own_device(device)
@@ -129,8 +133,13 @@ def join_ranks(device: Device) -> Iterator[Ranks]:
     dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo")
     mesh = init_device_mesh(own.type, (size,))
     host, storage = (dist.new_group(backend="gloo") for _ in range(2))
-    yield Ranks(dist.get_rank(), size, own, mesh, host, storage)
-    # Not after an exception: where a process is gone, the others would wait for it here.
+    try:
+        yield Ranks(dist.get_rank(), size, own, mesh, host, storage)
+    except LostProcessError:
+        raise  # the others would wait for it in what follows
+    except (Interrupted, ValueError):
+        dist.destroy_process_group()  # all have come here
+        raise
     dist.destroy_process_group()
 
 
@@ -163,7 +172,7 @@ def losses_of_peers_named(size: int) -> Iterator[None]:
         Nothing.
 
     Raises:
-        Interrupted: A process is gone; the last checkpoint is as it was.
+        LostProcessError: A process is gone; the last checkpoint is as it was.
         RuntimeError: Whatever else went wrong.
     """
     try:
@@ -171,7 +180,7 @@ def losses_of_peers_named(size: int) -> Iterator[None]:
     except RuntimeError as error:
         if size == 1 or not (isinstance(error, dist.DistError) or _LOST.search(str(error))):
             raise
-        raise Interrupted(
+        raise LostProcessError(
             "another process of the run is gone; the same command continues from the last "
             f"checkpoint ({' '.join(str(error).split())[:120]})"
         ) from error

@@ -41,7 +41,7 @@ def run_lm(
 
     Under torchrun every process calls this with the same arguments. A run may be continued by
     another number of processes; then its numbers agree up to rounding. With the same number, on the
-    same machine, metrics.jsonl and the weights come out the same, byte for byte, as undisturbed.
+    same machine, metrics.jsonl and the weights come out as undisturbed, bit for bit.
 
     Args:
         config: What to do.

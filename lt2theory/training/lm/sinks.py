@@ -14,7 +14,7 @@ _PACKAGES = {"tensorboard": "tensorboard", "wandb": "wandb", "trackio": "trackio
 class Sink(Protocol):
     """Takes numbers by step."""
 
-    def log(self, step: int, numbers: Mapping[str, float]) -> None:
+    def log(self, step: int, numbers: Mapping[str, float | int]) -> None:
         """Take numbers.
 
         Args:
@@ -38,7 +38,7 @@ class TensorBoardSink:
 
         self._writer = SummaryWriter(str(folder))
 
-    def log(self, step: int, numbers: Mapping[str, float]) -> None:
+    def log(self, step: int, numbers: Mapping[str, float | int]) -> None:
         """As in `Sink`.
 
         Args:
@@ -67,7 +67,7 @@ class TrackerSink:
         self._module = module
         module.init(project="lt2theory", name=name, config=dict(config), **options)
 
-    def log(self, step: int, numbers: Mapping[str, float]) -> None:
+    def log(self, step: int, numbers: Mapping[str, float | int]) -> None:
         """As in `Sink`.
 
         Args:

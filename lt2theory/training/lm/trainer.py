@@ -240,7 +240,7 @@ class LmTrainer:
             self.run.append_timing({"step": state.step, "seconds": state.seconds, **rates})
             self._tell("speed", rates)
 
-    def _tell(self, split: str, numbers: Mapping[str, float]) -> None:
+    def _tell(self, split: str, numbers: Mapping[str, float | int]) -> None:
         for sink in self.sinks:
             sink.log(self.state.step, {f"{split}/{name}": x for name, x in numbers.items()})
 
