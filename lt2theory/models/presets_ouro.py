@@ -6,7 +6,7 @@ from lt2theory.models.preset import Preset, changed
 _TEXT = (
     "Ouro ({layers} layers, 4 loops) as its public configuration has it: norms before and after "
     "each sub-layer, the final norm at the end of every loop, no loop residual, an exit gate, and "
-    "the loss expected over the exits (weight of the divergence 0.05, a value not checked against the "
+    "the loss expected over the exits (weight of the divergence 0.05, not checked against the "
     "paper: set exit_entropy for your own)."
 )
 
