@@ -14,7 +14,7 @@ from torch import Tensor
 from lt2theory.mixers import Stream
 from lt2theory.models import LoopedModel
 from lt2theory.models.block import AnyMixer, Block
-from lt2theory.models.loop_state import LoopState
+from lt2theory.models.loop_state import LoopState, Prepared
 
 _OUT = ("o_proj", "out_proj")
 """Names of a mixer's last projection."""
@@ -29,6 +29,7 @@ class View:
         loop: Loop, counted from 0.
         before: Residual stream that enters the block `[b t d]`.
         x: What its mixer reads: the normalised stream `[b t d]`.
+        prepared: What its mixer prepared for the op there: queries, keys and values.
         heads: What its heads give, gated, before the output projection `[b t h*v]`.
         mixed: What its mixer gives, after the output projection and before any norm behind it:
             the target of a student's mixer `[b t d]`.
@@ -41,6 +42,7 @@ class View:
     loop: int
     before: Float[Tensor, "b t d"]
     x: Float[Tensor, "b t d"]
+    prepared: Prepared
     heads: Float[Tensor, "b t n"]
     mixed: Float[Tensor, "b t d"]
     after: Float[Tensor, "b t d"]
@@ -67,7 +69,8 @@ def teacher_views(teacher: LoopedModel, tokens: Int[Tensor, "b t"]) -> Iterator[
             mixer = mixer_at(teacher, layer, loop)
             heads, mixed = run_mixer(state, mixer, x, layer, loop)
             after = trace.residuals[layer, loop]
-            yield View(layer, loop, before, x, heads, mixed, after)
+            prepared = trace.factors[layer, loop]
+            yield View(layer, loop, before, x, prepared, heads, mixed, after)
             before = after
 
 
