@@ -8,6 +8,7 @@ STAMP := $(VENV)/.installed
 RESULTS := build/test-results
 CONFORMANCE := build/conformance
 WHEEL := build/wheel
+HARNESS := build/harness
 
 # Two cores share the work: one thread a process, and as many processes as WORKERS says.
 WORKERS ?= 2
@@ -16,14 +17,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests conformance conformance-check performance performance-check study study-check ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests conformance conformance-check performance performance-check study study-check ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
 test: lint types imports tests ledger-fast
 
-check: test slow-tests interpreter-tests conformance-check performance-check study-check ledger wheel docs
+check: test slow-tests interpreter-tests harness-tests conformance-check performance-check study-check ledger wheel docs
 
 install: $(STAMP)
 
@@ -62,6 +63,16 @@ slow-tests: $(STAMP)
 interpreter-tests: $(STAMP)
 	@mkdir -p $(RESULTS)
 	TRITON_INTERPRET=1 $(PYTEST) -m interpreter --junitxml=$(RESULTS)/interpreter.xml --conformance=$(CONFORMANCE)/interpreter.json
+
+# Saved models under lm-evaluation-harness. It needs some 35 packages that nothing else here does, so they
+# go into an environment of their own, which sees those of $(VENV) through a .pth file.
+harness-tests: $(STAMP)
+	@test -x $(HARNESS)/bin/python || $(BIN)/python -m venv $(HARNESS)
+	@site=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	echo "import site; site.addsitedir('$$site')" \
+	> $$($(HARNESS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tested.pth
+	$(HARNESS)/bin/python -m pip install --quiet lm-eval accelerate -c constraints.txt
+	$(HARNESS)/bin/python -m pytest -q tests/hf/test_harness.py
 
 # docs/conformance.md anew, from the tests marked `conforms` alone.
 conformance: $(STAMP)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 WRITE = """
 import sys, torch
 from lt2theory.hf import LoopedLTForCausalLM
@@ -38,6 +40,7 @@ def run(code: str, folder: Path) -> str:
     return done.stdout.split()[-1]
 
 
+@pytest.mark.slow
 def test_a_saved_model_is_loaded_by_a_clean_process(tmp_path: Path) -> None:
     assert run(WRITE, tmp_path) == run(READ, tmp_path)
     assert "auto_map" not in json.loads((tmp_path / "config.json").read_text())
