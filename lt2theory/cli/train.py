@@ -79,11 +79,12 @@ def run(argv: list[str]) -> int:
 
 def _preset_in(argv: list[str]) -> str:
     """The preset that the arguments name: its fields are the defaults of further flags."""
-    for place, word in enumerate(argv):
-        name, equals, value = word.partition("=")
-        if name == "--preset" and (equals or place + 1 < len(argv)):
-            return value if equals else argv[place + 1]
-    return DEFAULT_PRESET
+    name = DEFAULT_PRESET
+    for word, following in zip(argv, [*argv[1:], DEFAULT_PRESET], strict=True):
+        flag, equals, value = word.partition("=")
+        if flag == "--preset":
+            name = value if equals else following
+    return name
 
 
 def _is_first() -> bool:

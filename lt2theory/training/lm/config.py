@@ -115,7 +115,7 @@ def resolve(config: LmConfig, corpus: Corpus) -> LmConfig:
 
     Raises:
         ValueError: The corpus is not the one that the configuration names, has more ids than the
-            model, or has nothing to evaluate on.
+            model, is shorter than a window, or has nothing to evaluate on.
     """
     found = corpus_hash(corpus)
     if config.corpus not in ("", found):
@@ -124,6 +124,12 @@ def resolve(config: LmConfig, corpus: Corpus) -> LmConfig:
         raise ValueError(
             f"model.vocab_size: {config.model.vocab_size} must be at least the "
             f"{corpus.vocab_size} ids of {corpus.folder}"
+        )
+    present = corpus.manifest.splits["train"].tokens
+    if config.sequence_length > present:
+        raise ValueError(
+            f"sequence_length: {config.sequence_length} must be at most the {present} tokens of "
+            f"the train split of {corpus.folder}"
         )
     if config.evaluate_every and not corpus.manifest.splits["eval"].documents:
         raise ValueError(
