@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from lt2theory.cards import card
+
 Variants = Mapping[str, Mapping[str, Any]]
 """Wrong variants of a claim by name, as keyword arguments of its check."""
 Evidence = Literal["statistical", "float64", "ball", "exact", "symbolic"]
@@ -66,6 +68,11 @@ class Record:
     counterexample: str | None
     seconds: float
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        facts = {name: value for name, value in asdict(self).items() if value is not None}
+        return card(f"{facts.pop('id')} {facts.pop('title')}", facts)
+
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON values.
 
@@ -106,6 +113,12 @@ class Claim:
     check: Check
     hypotheses: Mapping[str, Variants] = field(default_factory=dict)
     mutants: Variants = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        names = ("statement", "conditions", "scope", "evidence", "expected", "source", "code")
+        facts = {name: getattr(self, name) for name in names}
+        return card(f"{self.id} {self.title}", facts | {"wrong variants": ", ".join(self.variants)})
 
     @property
     def variants(self) -> Variants:

@@ -13,7 +13,11 @@ from lt2theory.analysis._checks import (
     check_floating,
     check_like,
 )
-from lt2theory.analysis.rank import numerical_rank
+from lt2theory.analysis.rank import effective_rank, numerical_rank
+from lt2theory.cards import card
+
+_SHOWN = 8
+"""Singular values that a notebook shows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +57,23 @@ class DiagonalLowRank:
                 f"right: {self.right.shape[-1]} columns are not allowed "
                 f"(must be {self.left.shape[-1]}, as in left)"
             )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: sizes, and the spectrum of a single operator."""
+        batch = list(self.diagonal.shape[:-1])
+        facts: dict[str, object] = {
+            "width d": self.dim,
+            "columns r": self.num_columns,
+            "batch": batch or "one operator",
+            "dtype": str(self.diagonal.dtype).removeprefix("torch."),
+        }
+        if not batch:
+            values = self.correction_singular_values().detach()
+            told = [f"{value:.4g}" for value in values[:_SHOWN].tolist()]
+            facts["singular values"] = ", ".join(told + ["…"] * (len(values) > _SHOWN)) or "none"
+            facts["rank"] = int(self.rank())
+            facts["effective rank (entropy)"] = float(effective_rank(values))
+        return card(f"{type(self).__name__}: diag(diagonal) - left right^T", facts)
 
     @property
     def dim(self) -> int:

@@ -11,6 +11,7 @@ from pydantic import (
     model_validator,
 )
 
+from lt2theory.cards import config_card
 from lt2theory.mixers import MIXERS, LinearMixer, MixerOptions
 from lt2theory.mixers.options import DecayGrain, LinearRotation, RopeScaling
 from lt2theory.models.config_checks import check_config
@@ -229,6 +230,10 @@ class LoopedConfig(BaseModel):
             for name, value in values.items()
             if name not in _YOUNGER or value != fields[name].default
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return config_card(self, "width", "num_layers", "num_loops", "pattern", "loop_state")
 
     @property
     def layers(self) -> tuple[LayerSpec, ...]:

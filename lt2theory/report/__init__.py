@@ -19,9 +19,11 @@ from lt2theory.report.figures import length_generalisation as length_generalisat
 from lt2theory.report.figures import rank_by_element as rank_by_element
 from lt2theory.report.figures import saw_tooth as saw_tooth
 from lt2theory.report.figures import spectrum_by_loops as spectrum_by_loops
+from lt2theory.report.figures import stages_by_family as stages_by_family
 from lt2theory.report.figures import state_rank_over_time as state_rank_over_time
 from lt2theory.report.figures import steps_to_solve as steps_to_solve
 from lt2theory.report.figures import success_rates as success_rates
+from lt2theory.report.figures.axes import new_figure as new_figure
 from lt2theory.report.glossary import GLOSSARY as GLOSSARY
 from lt2theory.report.glossary import terms as terms
 from lt2theory.report.html import render as render

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lt2theory.cards import card
 from lt2theory.runs.atomic import read_json, write_json, write_synced
 from lt2theory.runs.checkpoints import begin_checkpoint, keep_checkpoint, list_checkpoints
 from lt2theory.runs.hashing import config_hash
@@ -108,6 +109,16 @@ class RunFolder:
             run = cls(path)
             drop_torn_line(path / TIMING)
             yield run
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        facts = {
+            "status": self.status,
+            "kind": self.kind,
+            **self.identity,
+            "hash": self.config_hash,
+        }
+        return card(f"RunFolder {self.path}", facts, more=self.config)
 
     @property
     def status(self) -> RunStatus:

@@ -9,6 +9,7 @@ from typing import Any
 import joblib
 import pandas as pd
 
+from lt2theory.cards import listing
 from lt2theory.runs.atomic import read_json, write_json
 from lt2theory.runs.hashing import config_hash
 from lt2theory.runs.layout import run_status
@@ -117,6 +118,16 @@ class Study:
         entries = [vars(run) for run in wanted]
         write_json(root / MANIFEST, {"kind": kind, "runs": entries})
         return cls(root)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: every run and how far it is."""
+        rows = [
+            (*(run.identity[name] for name in ("label", "seed", "task")),
+             run_status(self.root / run.folder), run.folder)
+            for run in self.runs
+        ]  # fmt: skip
+        title = f"Study {self.root}: {len(rows)} runs of kind {self.kind}"
+        return listing(title, ("label", "seed", "task", "status", "folder"), rows)
 
     def run_folders(self) -> list[RunFolder]:
         """The runs that have begun.

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 import tasks
+from lt2theory.cards import config_card
 from lt2theory.models import LoopedConfig
 from lt2theory.training.exact_start import check_fits
 
@@ -18,6 +19,10 @@ LARGEST_BATCH = 2**20
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return config_card(self)
 
 
 class TaskConfig(_Frozen):

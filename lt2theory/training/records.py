@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from lt2theory.cards import card, listing
 from lt2theory.training.evaluation import Curves, Evaluation
 
 Checked = TypeVar("Checked", bound=BaseModel)
@@ -126,6 +127,29 @@ class CurriculumSummary(_Record):
     diverged_at: int | None
     divergence: str | None
     timing: Timing
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the outcome, and every test beside its best floor."""
+        facts = {
+            "status": self.status,
+            "task": self.task.get("name", ""),
+            "seed": self.seed,
+            "steps": self.steps,
+            "parameters": self.parameters,
+        }
+        tests = [
+            (
+                one.stage,
+                "trained" if one.trained else "only tested",
+                one.evaluation.scored_accuracy,
+                f"[{one.evaluation.scored_interval.low:.4f}, "
+                f"{one.evaluation.scored_interval.high:.4f}]",
+                max(one.floors.values(), default=float("nan")),
+            )
+            for one in self.test
+        ]
+        columns = ("stage", "", "accuracy (test)", "95 % interval", "best floor")
+        return card(f"Run {self.label}", facts) + listing("Tests", columns, tests)
 
 
 class Candidates(_Record):

@@ -14,3 +14,4 @@ from lt2theory.report.figures.reach import influence_by_distance as influence_by
 from lt2theory.report.figures.rungs import accuracy_by_stage as accuracy_by_stage
 from lt2theory.report.figures.sawtooth import saw_tooth as saw_tooth
 from lt2theory.report.figures.spectrum import spectrum_by_loops as spectrum_by_loops
+from lt2theory.report.figures.stages import stages_by_family as stages_by_family

@@ -6,31 +6,69 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from lt2theory.report.frames import numbers
-from lt2theory.report.style import MUTED, WIDTH, ArmStyle, arm_styles
+from lt2theory.report.style import MUTED, WIDTH, ArmStyle, arm_styles, styled
 
 # Mean width of a character of a small label, in inches.
 CHARACTER_WIDTH = 0.068
 
 
+Panels = Axes | Sequence[Axes]
+"""Where a figure function may draw instead of making a figure: one panel, or one for each."""
+
+
+@styled
 def new_figure(
-    panels: int = 1, *, height: float = 3.3, width: float = WIDTH
+    panels: int = 1, *, height: float = 3.3, width: float = WIDTH, ax: Panels | None = None
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side, unknown to pyplot.
+    """A figure with panels side by side, unknown to pyplot, in the style of all figures.
 
     Args:
         panels: How many.
         height: In inches.
         width: In inches.
+        ax: Panels of another figure to draw into, from left to right; None makes a figure.
 
     Returns:
         The figure and its axes from left to right.
+
+    Raises:
+        ValueError: `ax` has not as many panels as are drawn.
     """
-    figure = Figure(figsize=(width, height))
-    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+    if ax is None:
+        figure = Figure(figsize=(width, height))
+        return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+    given = [ax] if isinstance(ax, Axes) else list(ax)
+    if len(given) != panels:
+        raise ValueError(f"ax: {len(given)} panels are not allowed (must be {panels})")
+    root = given[0].get_figure(root=True)
+    assert root is not None, "axes belong to a figure"
+    return root, given
+
+
+def place_legend(
+    axes: Axes, handles: Sequence[Line2D], *, columns: int, ax: Panels | None = None
+) -> None:
+    """A legend above all panels, or inside the panel where the figure is the caller's.
+
+    Args:
+        axes: The first panel.
+        handles: Entries, with their labels.
+        columns: Columns above the panels.
+        ax: What the caller gave.
+    """
+    if ax is not None:
+        # An artist of its own: a later `axes.legend` must not take its place.
+        labels = [str(handle.get_label()) for handle in handles]
+        axes.add_artist(Legend(axes, list(handles), labels, loc="best", fontsize=8))
+        return
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "axes of `new_figure` belong to a figure"
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, borderaxespad=0.2)
 
 
 def styles_for(
@@ -58,19 +96,21 @@ def styles_for(
 
 
 def arm_legend(
-    figure: Figure,
+    axes: Axes,
     styles: Mapping[str, ArmStyle],
     *,
     markers: bool = True,
     extra: Sequence[Line2D] = (),
+    ax: Panels | None = None,
 ) -> None:
     """One legend for the figure, above its panels, in as many columns as fit.
 
     Args:
-        figure: The figure.
+        axes: The first panel.
         styles: Arms to list.
         markers: Whether the arms are drawn with markers.
         extra: Further entries, with their labels.
+        ax: What the caller gave; the legend is then inside the panel.
     """
     handles = [
         Line2D(
@@ -85,8 +125,10 @@ def arm_legend(
     ]
     entries = [*handles, *extra]
     longest = max(len(str(entry.get_label())) for entry in entries)
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "axes of `new_figure` belong to a figure"
     columns = max(1, min(len(entries), int(figure.get_figwidth() * 12 / (longest + 6))))
-    figure.legend(handles=entries, loc="outside upper left", ncols=columns, borderaxespad=0.2)
+    place_legend(axes, entries, columns=columns, ax=ax)
 
 
 def draw_interval_line(

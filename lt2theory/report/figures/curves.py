@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from lt2theory.report.figures.axes import (
+    Panels,
     accuracy_axis,
     arm_legend,
     mark_vertical,
@@ -31,6 +32,7 @@ def learning_curves(
     pass_mark: float | None = None,
     promotions: Mapping[str, float] | Mapping[str, int] | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Loss and scored accuracy against the step, one line a seed, arms as colours.
 
@@ -42,6 +44,7 @@ def learning_curves(
         pass_mark: Accuracy that promotes, or None.
         promotions: Text and step of vertical marks, for instance where a stage was passed.
         styles: Looks of the arms; see `arm_styles`.
+        ax: Panels of another figure to draw into, as many as are drawn; None makes a figure.
 
     Returns:
         The figure.
@@ -58,7 +61,7 @@ def learning_curves(
         )
     shown = frame[frame["metric"].isin(panels)]
     looks = styles_for(shown["label"], styles)
-    figure, axes = new_figure(len(panels))
+    figure, axes = new_figure(len(panels), ax=ax)
     for panel, metric in zip(axes, panels, strict=True):
         _draw_lines(panel, shown[shown["metric"] == metric], looks)
         panel.set_xlabel("training step")
@@ -68,7 +71,7 @@ def learning_curves(
             _finish_accuracy(panel, floors, pass_mark)
         else:
             _loss_axis(panel, numbers(shown[shown["metric"] == metric], "value"))
-    arm_legend(figure, looks, markers=False)
+    arm_legend(axes[0], looks, markers=False, ax=ax)
     return figure
 
 

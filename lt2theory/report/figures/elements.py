@@ -2,11 +2,15 @@
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from lt2theory.report.figures.axes import new_figure
+from lt2theory.report.figures.axes import (
+    new_figure,
+    place_legend,
+)
 from lt2theory.report.frames import numbers, require_columns, require_one_row_each
 from lt2theory.report.style import COLOURS, INK, MUTED, styled
 
@@ -15,7 +19,11 @@ MOST_NAMED = 24
 
 @styled
 def rank_by_element(
-    frame: pd.DataFrame, *, best: str, statistic: str = "effective rank (entropy)"
+    frame: pd.DataFrame,
+    *,
+    best: str,
+    statistic: str = "effective rank (entropy)",
+    ax: Axes | None = None,
 ) -> Figure:
     """Effective rank for every group element, beside what its permutation needs.
 
@@ -27,6 +35,7 @@ def rank_by_element(
             `reference` (n - cycles, theory E2).
         best: The head that is drawn in full.
         statistic: What was measured, for the ordinate.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -43,7 +52,7 @@ def rank_by_element(
     if chosen.empty:
         raise ValueError(f"best is {best!r}, allowed are: {', '.join(dict.fromkeys(names))}")
     order = {str(element): place for place, element in enumerate(chosen["element"])}
-    figure, (axes,) = new_figure(height=3.6)
+    figure, (axes,) = new_figure(height=3.6, ax=ax)
     places = np.arange(len(chosen))
     axes.hlines(
         numbers(chosen, "reference"), places - 0.42, places + 0.42, color=INK, linewidth=1.6
@@ -80,5 +89,5 @@ def rank_by_element(
     if len(others):
         grey = Line2D([], [], color=MUTED, marker=".", linestyle="", label="other heads")
         keys.append(grey)
-    figure.legend(handles=keys, loc="outside upper left", ncols=len(keys), borderaxespad=0.2)
+    place_legend(axes, keys, columns=len(keys), ax=ax)
     return figure

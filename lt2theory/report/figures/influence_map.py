@@ -9,7 +9,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from lt2theory.report.figures.axes import new_figure
+from lt2theory.report.figures.axes import (
+    new_figure,
+    place_legend,
+)
 from lt2theory.report.frames import numbers, require_columns, require_one_row_each
 from lt2theory.report.style import COLOURS, INK, styled
 
@@ -23,7 +26,11 @@ SHARES = {0.5: "o", 0.99: "s"}
 
 @styled
 def influence_map(
-    frame: pd.DataFrame, *, reach: pd.DataFrame | None = None, law: pd.DataFrame | None = None
+    frame: pd.DataFrame,
+    *,
+    reach: pd.DataFrame | None = None,
+    law: pd.DataFrame | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Influence on one position after every loop, by distance into the past.
 
@@ -34,6 +41,7 @@ def influence_map(
             the line stands behind the last of them.
         law: Prediction of W3 in the columns of `frame`; the distances within which half and 99 % of
             it lie are marked in every row, hollow, beside the measured ones, filled.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -51,7 +59,7 @@ def influence_map(
         )
     grid = frame.pivot_table(index="loops_done", columns="distance", values="value", fill_value=0.0)
     loops = [int(count) for count in grid.index]
-    figure, (axes,) = new_figure(height=1.7 + 0.5 * len(loops))
+    figure, (axes,) = new_figure(height=1.7 + 0.5 * len(loops), ax=ax)
     top = float(values.max())
     floor = max(float(values[values > 0].min()), top * 10.0**-DECADES)
     shown = grid.to_numpy(dtype=np.float64)
@@ -79,9 +87,7 @@ def influence_map(
     axes.set_xlim(-0.5, float(edges[-1]))
     axes.set_ylabel("loops done")
     axes.set_xlabel("distance into the past (tokens); white is exactly 0")
-    figure.legend(
-        handles=keys, loc="outside upper left", ncols=min(len(keys), 3), borderaxespad=0.2
-    )
+    place_legend(axes, keys, columns=min(len(keys), 3), ax=ax)
     return figure
 
 

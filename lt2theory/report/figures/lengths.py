@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lt2theory.report.figures.axes import (
@@ -27,6 +28,7 @@ def length_generalisation(
     floors: Mapping[str, float] | pd.DataFrame | None = None,
     training_length: float | int | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Accuracy against length, one line an arm, with intervals and floors.
 
@@ -37,6 +39,7 @@ def length_generalisation(
             depends on the length.
         training_length: Longest length seen in training, marked by a vertical line.
         styles: Looks of the arms.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -44,7 +47,7 @@ def length_generalisation(
     require_columns(frame, ["label", "length", "value"], "length generalisation")
     require_one_row_each(frame, ["label", "length"], "length generalisation")
     looks = styles_for(frame["label"], styles)
-    figure, (axes,) = new_figure()
+    figure, (axes,) = new_figure(ax=ax)
     accuracy_axis(axes, "accuracy (test split)")
     length_axis(axes, numbers(frame, "length"), "sequence length (tokens)")
     for name, look in looks.items():
@@ -57,7 +60,7 @@ def length_generalisation(
         label_margin(axes, draw_floor_curves(axes, floors, "length"))
     else:
         label_margin(axes, draw_floors(axes, floors or {}))
-    arm_legend(figure, looks)
+    arm_legend(axes, looks, ax=ax)
     return figure
 
 
@@ -67,6 +70,7 @@ def exact_prefix(
     *,
     training_length: float | int | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Share of sequences right at every position so far, one line a seed.
 
@@ -75,6 +79,7 @@ def exact_prefix(
             `value`, which can only fall along a sequence.
         training_length: Longest length seen in training, marked by a vertical line.
         styles: Looks of the arms.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -82,7 +87,7 @@ def exact_prefix(
     require_columns(frame, ["label", "seed", "position", "value"], "exact prefix")
     require_one_row_each(frame, ["label", "seed", "position"], "exact prefix")
     looks = styles_for(frame["label"], styles)
-    figure, (axes,) = new_figure()
+    figure, (axes,) = new_figure(ax=ax)
     accuracy_axis(axes, "share of sequences exact so far")
     for name, look in looks.items():
         sns.lineplot(
@@ -105,5 +110,5 @@ def exact_prefix(
     axes.set_ylabel("share of sequences exact so far")
     if training_length is not None:
         mark_vertical(axes, {f"longest in training: {training_length:g}": float(training_length)})
-    arm_legend(figure, looks, markers=False)
+    arm_legend(axes, looks, markers=False, ax=ax)
     return figure

@@ -8,7 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from lt2theory.report.figures.axes import arm_legend, new_figure, styles_for
+from lt2theory.report.figures.axes import (
+    Panels,
+    arm_legend,
+    new_figure,
+    styles_for,
+)
 from lt2theory.report.frames import numbers, require_columns
 from lt2theory.report.style import MUTED, ArmStyle, styled
 
@@ -17,7 +22,11 @@ LEVELS = np.array([0.05, 0.5, 0.95])
 
 @styled
 def state_rank_over_time(
-    frame: pd.DataFrame, *, kind: str = "entropy", styles: Mapping[str, ArmStyle] | None = None
+    frame: pd.DataFrame,
+    *,
+    kind: str = "entropy",
+    styles: Mapping[str, ArmStyle] | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Rank (left) and effective rank (right) of the matrix states against the tokens read.
 
@@ -26,6 +35,7 @@ def state_rank_over_time(
             `<kind>_rank`. Lines are medians, bands the middle nine tenths.
         kind: Definition of effective rank, named on the axis.
         styles: Looks of the labels.
+        ax: Panels of another figure to draw into, as many as are drawn; None makes a figure.
 
     Returns:
         The figure.
@@ -34,7 +44,7 @@ def state_rank_over_time(
     needed = ["label", "num_tokens", "rank", "bound", effective]
     require_columns(frame, needed, "state rank over time")
     looks = styles_for(frame["label"], styles)
-    figure, (left, right) = new_figure(2, height=3.4)
+    figure, (left, right) = new_figure(2, height=3.4, ax=ax)
     for name, look in looks.items():
         arm = frame[frame["label"].astype(str) == name]
         for axes, column in ((left, "rank"), (right, effective)):
@@ -60,5 +70,5 @@ def state_rank_over_time(
     left.set_ylabel("rank of the state")
     right.set_ylabel(f"effective rank ({kind})")
     bound_key = Line2D([], [], color=MUTED, linestyle=(0, (1, 1)), linewidth=2.4, label="bound M5")
-    arm_legend(figure, looks, markers=False, extra=[bound_key])
+    arm_legend(left, looks, markers=False, extra=[bound_key], ax=ax)
     return figure

@@ -8,20 +8,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from lt2theory.report.figures.axes import new_figure, styles_for
+from lt2theory.report.figures.axes import (
+    new_figure,
+    place_legend,
+    styles_for,
+)
 from lt2theory.report.frames import in_order, numbers, require_columns, require_one_row_each
 from lt2theory.report.intervals import median_steps
 from lt2theory.report.style import INK, MUTED, ArmStyle, styled
 
 
 @styled
-def success_rates(frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None = None) -> Figure:
+def success_rates(
+    frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None = None, ax: Axes | None = None
+) -> Figure:
     """Share of seeds that solved the task, with its interval, one row an arm.
 
     Args:
         frame: As `lt2theory.report.statistics.success_table` makes it: `label`, `successes`, `n`,
             `rate`, `low`, `high`; one row an arm.
         styles: Looks of the arms.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -29,7 +36,7 @@ def success_rates(frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None 
     require_columns(frame, ["label", "successes", "n", "rate", "low", "high"], "success rates")
     require_one_row_each(frame, ["label"], "success rates")
     looks = styles_for(frame["label"], styles)
-    figure, (axes,) = new_figure(height=_height(len(frame)))
+    figure, (axes,) = new_figure(height=_height(len(frame)), ax=ax)
     for row, (name, look) in enumerate(looks.items()):
         arm = frame[frame["label"].astype(str) == name].iloc[0]
         axes.hlines(row, arm["low"], arm["high"], color=look.colour, linewidth=2.2, alpha=0.75)
@@ -48,13 +55,16 @@ def success_rates(frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None 
 
 
 @styled
-def steps_to_solve(frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None = None) -> Figure:
+def steps_to_solve(
+    frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None = None, ax: Axes | None = None
+) -> Figure:
     """Steps at which each seed solved the task; unsolved seeds as open arrows at their last step.
 
     Args:
         frame: One row a run: `label`, `seed`, `solved` (bool) and `steps`: steps to solve, or steps
             tried where the run did not solve (censored).
         styles: Looks of the arms.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure. A bar marks the median wherever at least half of the seeds fix it.
@@ -62,7 +72,7 @@ def steps_to_solve(frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None
     require_columns(frame, ["label", "seed", "solved", "steps"], "steps to solve")
     require_one_row_each(frame, ["label", "seed"], "steps to solve")
     looks = styles_for(frame["label"], styles)
-    figure, (axes,) = new_figure(height=_height(len(looks)) + 0.25)
+    figure, (axes,) = new_figure(height=_height(len(looks)) + 0.25, ax=ax)
     for row, (name, look) in enumerate(looks.items()):
         arm = frame[frame["label"].astype(str) == name].sort_values("seed")
         steps, solved = numbers(arm, "steps"), arm["solved"].to_numpy(dtype=bool)
@@ -93,7 +103,7 @@ def steps_to_solve(frame: pd.DataFrame, *, styles: Mapping[str, ArmStyle] | None
     axes.set_xlim(0, max(float(numbers(frame, "steps").max()), 1.0) * 1.05)
     axes.set_xlabel("training steps")
     _arm_rows(axes, in_order(frame["label"]))
-    figure.legend(handles=_step_keys(), loc="outside upper left", ncols=3, borderaxespad=0.2)
+    place_legend(axes, _step_keys(), columns=3, ax=ax)
     return figure
 
 

@@ -20,6 +20,7 @@ def effective_rank_by_loops(
     *,
     kind: str = "entropy",
     styles: Mapping[str, ArmStyle] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Distribution of the effective rank against the number of loops.
 
@@ -32,6 +33,7 @@ def effective_rank_by_loops(
         frame: One row a token and head: `label`, `num_loops`, `value`, and optionally `ideal`.
         kind: Definition of effective rank, named on the axis.
         styles: Looks of the arms.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -39,7 +41,7 @@ def effective_rank_by_loops(
     require_columns(frame, ["label", "num_loops", "value"], "effective rank by loops")
     looks = styles_for(frame["label"], styles)
     loops = np.unique(numbers(frame, "num_loops"))
-    figure, (axes,) = new_figure(height=3.6)
+    figure, (axes,) = new_figure(height=3.6, ax=ax)
     for place, bound in enumerate(loops):
         axes.hlines(bound, place - 0.45, place + 0.45, color=INK, linewidth=1.4)
     offsets = np.linspace(-0.3, 0.3, len(looks)) if len(looks) > 1 else np.zeros(1)
@@ -56,7 +58,7 @@ def effective_rank_by_loops(
     axes.grid(visible=False, axis="x")
     axes.set_xlabel("loops T")
     axes.set_ylabel(f"effective rank ({kind})")
-    arm_legend(figure, looks)
+    arm_legend(axes, looks, ax=ax)
     _explain(axes, ideal="ideal" in frame.columns)
     return figure
 

@@ -32,6 +32,7 @@ def influence_by_distance(
     law: pd.DataFrame | None = None,
     quantity: str = "influence (norm of the Jacobian)",
     styles: Mapping[str, ArmStyle] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Influence of a token against its distance, on a logarithmic ordinate.
 
@@ -43,6 +44,7 @@ def influence_by_distance(
         law: Predicted influence (W3) in the same columns and units, drawn as thick dotted lines.
         quantity: What `value` is, for the ordinate.
         styles: Looks of the arms.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -59,7 +61,7 @@ def influence_by_distance(
             "from 0, not all 0"
         )
     looks = styles_for(frame["label"], styles)
-    figure, (axes,) = new_figure(height=3.6)
+    figure, (axes,) = new_figure(height=3.6, ax=ax)
     axes.set_yscale("log")
     edge = float(values[values > 0].min()) / 5
     # Every arm's exact zeros stand on a row of their own, so that none hides another.
@@ -83,7 +85,7 @@ def influence_by_distance(
     axes.set_ylabel(quantity)
     _mark_reach(axes, reach or {}, looks)
     law_key = Line2D([], [], color=MUTED, linestyle=LAW_DASH, linewidth=2.4, label="law W3")
-    arm_legend(figure, looks, extra=[] if law is None else [law_key])
+    arm_legend(axes, looks, extra=[] if law is None else [law_key], ax=ax)
     return figure
 
 
@@ -94,6 +96,7 @@ def distance_probe(
     reach: Mapping[str, int] | None = None,
     floors: Mapping[str, float] | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Accuracy of the distance probe against the bit's distance, with the reach of every arm.
 
@@ -104,6 +107,7 @@ def distance_probe(
             possible.
         floors: Accuracy of each named shortcut.
         styles: Looks of the arms.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -111,7 +115,7 @@ def distance_probe(
     require_columns(frame, ["label", "distance", "value"], "distance probe")
     require_one_row_each(frame, ["label", "distance"], "distance probe")
     looks = styles_for(frame["label"], styles)
-    figure, (axes,) = new_figure()
+    figure, (axes,) = new_figure(ax=ax)
     accuracy_axis(axes)
     for name, look in looks.items():
         rows = frame[frame["label"].astype(str) == name]
@@ -119,7 +123,7 @@ def distance_probe(
     _distance_axis(axes, frame)
     _mark_reach(axes, reach or {}, looks)
     label_margin(axes, draw_floors(axes, floors or {}))
-    arm_legend(figure, looks)
+    arm_legend(axes, looks, ax=ax)
     return figure
 
 

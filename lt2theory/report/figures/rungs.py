@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lt2theory.report.figures.axes import (
@@ -29,6 +30,7 @@ def accuracy_by_stage(
     pass_mark: float | None = None,
     training_stage: float | int | None = None,
     styles: Mapping[str, ArmStyle] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Scored accuracy at every stage, with all floors (for state-based recall those of theory H1).
 
@@ -40,6 +42,7 @@ def accuracy_by_stage(
         pass_mark: Accuracy that promotes to the next stage, or None.
         training_stage: Largest stage of the training, marked by a vertical line.
         styles: Looks of the arms.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -49,7 +52,7 @@ def accuracy_by_stage(
     require_columns(floors, ["stage", "floor", "value"], "floors by stage")
     require_one_row_each(floors, ["stage", "floor"], "floors by stage")
     looks = styles_for(frame["label"], styles)
-    figure, (axes,) = new_figure(height=3.8)
+    figure, (axes,) = new_figure(height=3.8, ax=ax)
     axes.set_ylim(0.4, 1.03)
     axes.set_ylabel("scored accuracy (test split)")
     ends = [numbers(frame, name) for name in ("value", "low") if name in frame.columns]
@@ -64,5 +67,5 @@ def accuracy_by_stage(
     for name, look in looks.items():
         rows = frame[frame["label"].astype(str) == name]
         draw_interval_line(axes, rows, "stage", look, label=name)
-    arm_legend(figure, looks)
+    arm_legend(axes, looks, ax=ax)
     return figure

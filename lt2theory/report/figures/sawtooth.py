@@ -5,7 +5,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lt2theory.report.figures.axes import new_figure
+from lt2theory.report.figures.axes import (
+    Panels,
+    new_figure,
+)
 from lt2theory.report.frames import numbers, require_columns
 from lt2theory.report.style import COLOURS, MUTED, styled
 
@@ -14,7 +17,9 @@ MOST_TICKS = 24
 
 
 @styled
-def saw_tooth(rms: pd.DataFrame, mass: pd.DataFrame | None = None) -> Figure:
+def saw_tooth(
+    rms: pd.DataFrame, mass: pd.DataFrame | None = None, *, ax: Panels | None = None
+) -> Figure:
     """Residual RMS and first-token mass after every block, loop by loop.
 
     Args:
@@ -24,6 +29,7 @@ def saw_tooth(rms: pd.DataFrame, mass: pd.DataFrame | None = None) -> Figure:
             first token), `uniform` (if all visible tokens had equal weight), and optionally
             `passed` (what an output gate lets through; NaN where there is none). None leaves the
             panel out.
+        ax: Panels of another figure to draw into, as many as are drawn; None makes a figure.
 
     Returns:
         The figure.
@@ -31,7 +37,7 @@ def saw_tooth(rms: pd.DataFrame, mass: pd.DataFrame | None = None) -> Figure:
     require_columns(rms, [*PLACE, "token", "rms"], "saw-tooth of the residual stream")
     places = _places(rms)
     panels = 1 if mass is None else 2
-    figure, axes = new_figure(panels, height=3.4)
+    figure, axes = new_figure(panels, height=3.4, ax=ax)
     _draw_rms(axes[0], rms, places)
     if mass is not None:
         require_columns(mass, [*PLACE, "head", "mass", "uniform"], "saw-tooth of the first token")

@@ -17,7 +17,9 @@ ORTHOGONAL = "orthogonal keys"
 
 
 @styled
-def spectrum_by_loops(frame: pd.DataFrame, *, most_values: int = 8) -> Figure:
+def spectrum_by_loops(
+    frame: pd.DataFrame, *, most_values: int = 8, ax: Axes | None = None
+) -> Figure:
     """Singular values of the correction against the number of loops.
 
     Each number of loops T has T slots, from the largest singular value to the smallest; more than T
@@ -29,6 +31,7 @@ def spectrum_by_loops(frame: pd.DataFrame, *, most_values: int = 8) -> Figure:
         frame: One row a token, head, number of loops and singular value: `num_loops`, `index` (0 is
             the largest), `singular_value`, `orthogonal_ideal`.
         most_values: Slots that are drawn for one T, the largest values first.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -36,7 +39,7 @@ def spectrum_by_loops(frame: pd.DataFrame, *, most_values: int = 8) -> Figure:
     needed = ["num_loops", "index", "singular_value", "orthogonal_ideal"]
     require_columns(frame, needed, "spectrum by loops")
     loops = [int(count) for count in np.unique(numbers(frame, "num_loops"))]
-    figure, (axes,) = new_figure(height=3.6)
+    figure, (axes,) = new_figure(height=3.6, ax=ax)
     for place, count in enumerate(loops):
         of_count = frame[numbers(frame, "num_loops") == count]
         indices = [int(i) for i in np.unique(numbers(of_count, "index"))][:most_values]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lt2theory.report.figures.axes import arm_legend, new_figure
@@ -13,7 +14,9 @@ _SPREAD = 0.6
 
 
 @styled
-def stages_by_family(frame: pd.DataFrame, *, stages: tuple[int, ...], counts: str) -> Figure:
+def stages_by_family(
+    frame: pd.DataFrame, *, stages: tuple[int, ...], counts: str, ax: Axes | None = None
+) -> Figure:
     """One mark a seed at the largest stage that it solved, families side by side.
 
     Args:
@@ -21,6 +24,7 @@ def stages_by_family(frame: pd.DataFrame, *, stages: tuple[int, ...], counts: st
             `reached` (0 for none).
         stages: The curriculum, evenly spaced on the ordinate.
         counts: What a stage counts.
+        ax: Panel of another figure to draw into; None makes a figure.
 
     Returns:
         The figure.
@@ -28,7 +32,7 @@ def stages_by_family(frame: pd.DataFrame, *, stages: tuple[int, ...], counts: st
     require_columns(frame, ["family", "arm", "seed", "reached"], "stages by family")
     looks = arm_styles(frame["arm"])
     families = in_order(frame["family"])
-    figure, (axes,) = new_figure(height=3.4)
+    figure, (axes,) = new_figure(height=3.4, ax=ax)
     heights = {stage: place for place, stage in enumerate((0, *stages))}
     for place, family in enumerate(families):
         rows = frame[frame["family"].astype(str) == family]
@@ -46,5 +50,5 @@ def stages_by_family(frame: pd.DataFrame, *, stages: tuple[int, ...], counts: st
     axes.set_yticks(list(heights.values()), ["none", *map(str, stages)])
     axes.set_ylim(-0.5, len(stages) + 0.5)
     axes.set_ylabel(f"largest stage solved ({counts})")
-    arm_legend(figure, looks)
+    arm_legend(axes, looks, ax=ax)
     return figure

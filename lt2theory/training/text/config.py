@@ -4,6 +4,7 @@ import re
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lt2theory.cards import config_card
 from lt2theory.training.text.tokenizer import BYTES
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
@@ -16,6 +17,10 @@ class CorpusConfig(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return config_card(self)
 
     sources: tuple[str, ...] = Field(
         min_length=1,

@@ -55,8 +55,8 @@ def test_vertical_marks_that_crowd_get_rows_of_their_own():
 
 
 def test_legend_lists_every_arm_once(legend_texts):
-    figure, _ = new_figure()
-    arm_legend(figure, styles_for(["b", "a", "b"], None))
+    figure, (axes,) = new_figure()
+    arm_legend(axes, styles_for(["b", "a", "b"], None))
     assert legend_texts(figure) == ["b", "a"]
 
 
