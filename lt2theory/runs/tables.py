@@ -14,9 +14,10 @@ Splits: `train` (losses, `<name>_loss` for an auxiliary one, and learning rate s
 record), `eval` (promotion attempts), `confirmation` (their confirmation on other instances), `test`
 (read once, at the end), `floor` (accuracies that need no learning; `metric` is the floor's name),
 `selection` (learning-rate candidates, one after the other; `candidates` of summary.json has them as
-records), `stage` (`solved` 0 or 1, `steps` spent, `steps_to_solve` where solved), `run` (facts of
-the whole run: `parameters`, `steps`, `solved_stages`, `solved`, `diverged`, `budget_exhausted`) and
-`timing` (`seconds`, `training_seconds`, `samples_per_second`).
+records), `stability` (the instruments of `lt2theory.analysis.StabilityReading`; positions are
+depths, loops, layers or bins), `stage` (`solved` 0 or 1, `steps` spent, `steps_to_solve` where
+solved), `run` (facts of the whole run: `parameters`, `steps`, `solved_stages`, `solved`,
+`diverged`, `budget_exhausted`) and `timing` (`seconds`, `training_seconds`, `samples_per_second`).
 """
 
 import io

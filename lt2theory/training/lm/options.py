@@ -72,7 +72,7 @@ class LmOptimiserConfig(Frozen):
 
 
 class StabilityConfig(Frozen):
-    """What happens to steps that are not finite, and to spikes of the loss."""
+    """What happens to steps that are not finite and to spikes of the loss; instruments."""
 
     max_bad_steps: int = Field(
         5,
@@ -97,6 +97,14 @@ class StabilityConfig(Frozen):
         le=4096,
         description="Accepted steps that a spike is measured by; no earlier step is one.",
     )
+    measure_every: int = Field(
+        100,
+        ge=0,
+        description="Steps between two readings of the instruments (residual sizes, massive "
+        "activations, sinks, keys, gates and gradients by loop and layer); 0 for never. A reading "
+        "costs a step's share of measure_windows.",
+    )
+    measure_windows: int = Field(1, ge=1, description="Windows that a reading looks at.")
 
 
 class Execution(Frozen):

@@ -23,6 +23,7 @@ from lt2theory.training.lm.records import (
 )
 from lt2theory.training.lm.schedule import rate_at
 from lt2theory.training.lm.sinks import Sink
+from lt2theory.training.lm.stability import stability_due, stability_lines
 from lt2theory.training.lm.step import LmStepper
 from lt2theory.training.lm.throughput import Throughput, peak_tflops
 from lt2theory.training.signals import StopRequest
@@ -70,6 +71,7 @@ class LmTrainer:
             seed=config.seed,
         )
         self._held_out = corpus.stream("eval") if config.evaluate_every else None
+        self._batches = batches
         self.stepper = LmStepper(config, execution, ranks, batches)
         self.checkpoints = Checkpoints(
             folder / CHECKPOINTS,
@@ -186,12 +188,23 @@ class LmTrainer:
         if every and (state.step % every == 0 or state.outcome == "finished"):
             state.held_out = self._evaluate()
             self._write(held_out_line(state.held_out, step=state.step))
+        if stability_due(config, state.step):
+            self._measure()
         self._show()
 
     def _evaluate(self) -> HeldOut:
         assert self._held_out is not None, "resolve refuses to evaluate without a split"
         whole, runtime = self.stepper.placement.whole_model(), self.stepper.runtime
         return evaluate(whole, self._held_out, self.config, runtime, self.ranks)
+
+    def _measure(self) -> None:
+        """Read the stability instruments, in the first process alone."""
+        whole = self.stepper.placement.whole_model()
+        if self.run is not None:
+            runtime = self.stepper.runtime
+            step = self.state.step
+            for line in stability_lines(whole, self._batches, runtime, self.config, step=step):
+                self._write(line)
 
     def summary(self, config_hash: str) -> LmSummary:
         """What the ended run says.
@@ -229,7 +242,8 @@ class LmTrainer:
     def _write(self, line: Mapping[str, Any]) -> None:
         if self.run is not None:
             self.run.append_metrics(line)
-            self._tell(line["split"], line["metrics"])
+            if line["metrics"]:  # profiles have only curves
+                self._tell(line["split"], line["metrics"])
 
     def _note_rates(self) -> None:
         self._add_time()
