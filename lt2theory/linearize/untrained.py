@@ -70,7 +70,7 @@ def untrained_table(
     teacher: LoopedModel,
     cases: Iterable[Case],
     *,
-    calibration: Int[Tensor, "b t"],
+    calibration: Int[Tensor, "c n"],
     tokens: Int[Tensor, "b t"],
 ) -> pd.DataFrame:
     """Make every student and measure it.
