@@ -1,7 +1,7 @@
 """Students: a teacher's weights in a model with other mixers, before any training."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lt2theory.linearize.copying import copy_around_mixers, copy_mixer
 from lt2theory.linearize.gates import set_gate
+from lt2theory.linearize.hybrids import restored
 from lt2theory.linearize.outputs import Alignment, alignment, fit_output
 from lt2theory.linearize.selectors import attention_distance
 from lt2theory.linearize.starts import Start, set_half_lives, set_identities, spread_half_lives
@@ -43,24 +44,6 @@ class Student:
     alignments: tuple[Alignment, ...]
 
 
-def student_config(teacher: LoopedConfig, pattern: str, **changes: object) -> LoopedConfig:
-    """The teacher's config with other mixers.
-
-    Args:
-        teacher: Config of the teacher.
-        pattern: Mixers of the student, as in `LoopedConfig.pattern`.
-        **changes: Further fields, such as `linear_rotation` (rotary positions in linear layers, an
-            axis of its own), `conv_width`, `decay_grain` or `loop_state`.
-
-    Returns:
-        The config.
-
-    Raises:
-        ValueError: The fields do not fit each other.
-    """
-    return LoopedConfig.model_validate({**teacher.model_dump(), "pattern": pattern, **changes})
-
-
 def build_student(
     teacher: LoopedModel,
     config: LoopedConfig,
@@ -73,11 +56,11 @@ def build_student(
 
     Everything but mixers is copied. A mixer of the teacher's kind is copied too; a linear one gets
     the softmax layer's projections, heads expanded, and `start` for the rest. What `start` fits is
-    fitted layer by layer, all loops together, every mixer reading what the teacher's reads there.
+    fitted layer by layer, all loops together, to what the teacher's mixer gives for the same input.
 
     Args:
         teacher: The teacher.
-        config: Of the student, from `student_config`.
+        config: Of the student, from `lt2theory.linearize.hybrids.student_config`.
         start: How its linear mixers start; None for `Start()`.
         calibration: Token ids for what is fitted.
         generator: Source of what is drawn.
@@ -104,12 +87,26 @@ def build_student(
     left_out = {layer: _begin(model, teacher, layer, start) for layer in range(config.num_layers)}
     alignments: list[Alignment] = []
     if calibration is not None and start.needs_calibration:
-        by_layer: dict[int, list[View]] = defaultdict(list)
-        for view in teacher_views(teacher, calibration):
-            by_layer[view.layer].append(view)
-        for layer, views in by_layer.items():
+        for layer, views in _views(model, teacher, calibration, start):
             alignments += _calibrate(model, layer, views, start)
     return Student(model, {k: v for k, v in left_out.items() if v}, tuple(alignments))
+
+
+def _views(
+    model: LoopedModel, teacher: LoopedModel, tokens: Tensor, start: Start
+) -> Iterator[tuple[int, list[View]]]:
+    """The teacher's mixers layer by layer, in all loops, on the stream that `start` asks for."""
+    layers = range(model.config.num_layers)
+    if start.inputs == "teacher":
+        by_layer: dict[int, list[View]] = defaultdict(list)
+        for view in teacher_views(teacher, tokens):
+            by_layer[view.layer].append(view)
+        yield from by_layer.items()
+        return
+    for layer in layers:
+        # Layers before this one are the student's by now; this one and those behind it are not.
+        stream = restored(model, teacher, layers[layer:])
+        yield layer, list(teacher_views(stream, tokens, layers=(layer,)))
 
 
 def _begin(model: LoopedModel, teacher: LoopedModel, layer: int, start: Start) -> tuple[str, ...]:

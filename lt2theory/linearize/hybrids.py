@@ -1,14 +1,38 @@
-"""Students in which some layers are the teacher's again, and what that brings without training."""
+"""Configs of students, and students in which some layers are the teacher's again."""
 
 from collections.abc import Iterable
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
-from lt2theory.linearize.construct import student_config
-from lt2theory.linearize.divergence import recovery
 from lt2theory.models import LayerSpec, LoopedConfig, LoopedModel
+
+_OF_LINEAR_LAYERS = (
+    "linear_rotation",
+    "linear_head_dim",
+    "linear_value_dim",
+    "decay_grain",
+    "decay_groups",
+    "loop_state",
+)
+"""Fields that a config without linear layers refuses to have changed."""
+
+
+def student_config(teacher: LoopedConfig, pattern: str, **changes: object) -> LoopedConfig:
+    """The teacher's config with other mixers.
+
+    Args:
+        teacher: Config of the teacher.
+        pattern: Mixers of the student, as in `LoopedConfig.pattern`.
+        **changes: Further fields, such as `linear_rotation` (rotary positions in linear layers, an
+            axis of its own), `conv_width`, `decay_grain` or `loop_state`.
+
+    Returns:
+        The config.
+
+    Raises:
+        ValueError: The fields do not fit each other.
+    """
+    return LoopedConfig.model_validate({**teacher.model_dump(), "pattern": pattern, **changes})
 
 
 def restored_pattern(student: LoopedConfig, teacher: LoopedConfig, layers: Iterable[int]) -> str:
@@ -53,8 +77,11 @@ def restored(student: LoopedModel, teacher: LoopedModel, layers: Iterable[int]) 
     """
     kept = set(layers)
     pattern = restored_pattern(student.config, teacher.config, kept)
+    changes = {}
+    if len(kept) == student.config.num_layers:  # where no linear layer is left
+        changes = {name: getattr(teacher.config, name) for name in _OF_LINEAR_LAYERS}
     with torch.device("meta"):
-        model = LoopedModel(student_config(student.config, pattern))
+        model = LoopedModel(student_config(student.config, pattern, **changes))
     sources = {False: dict(student.named_parameters()), True: dict(teacher.named_parameters())}
     state = {
         name: torch.nn.Parameter(
@@ -66,58 +93,13 @@ def restored(student: LoopedModel, teacher: LoopedModel, layers: Iterable[int]) 
     return model.train(student.training)
 
 
-def replacement_scores(
-    teacher: LoopedModel, student: LoopedModel, tokens: Int[Tensor, "b t"]
-) -> Float[Tensor, " layers"]:
-    """What it costs to replace one layer of the teacher by the student's, in all its loops.
-
-    Args:
-        teacher: The teacher.
-        student: A student, trained or not.
-        tokens: Text to measure on.
-
-    Returns:
-        Divergence a token from the teacher, a layer: the higher, the more the layer is needed.
-    """
-    everything = set(range(teacher.config.num_layers))
-    return _divergences(teacher, student, tokens, [everything - {i} for i in sorted(everything)])
-
-
-def restoration_scores(
-    teacher: LoopedModel, student: LoopedModel, tokens: Int[Tensor, "b t"]
-) -> Float[Tensor, " layers"]:
-    """What it brings to restore one layer of the student, in all its loops.
-
-    Args:
-        teacher: The teacher.
-        student: A student, trained or not.
-        tokens: Text to measure on.
-
-    Returns:
-        By how much the divergence from the teacher falls, a layer.
-    """
-    layers = range(teacher.config.num_layers)
-    sets: list[set[int]] = [set(), *({layer} for layer in layers)]
-    found = _divergences(teacher, student, tokens, sets)
-    return found[0] - found[1:]
-
-
-def _divergences(
-    teacher: LoopedModel, student: LoopedModel, tokens: Tensor, kept: Iterable[set[int]]
-) -> Float[Tensor, " n"]:
-    models = (restored(student, teacher, layers).eval() for layers in kept)
-    return torch.tensor(
-        [recovery(teacher, model, tokens).kl for model in models], dtype=torch.float64
-    )
-
-
-def _written(spec: LayerSpec) -> str:
-    return spec.mixer if spec.window is None else f"{spec.mixer}({spec.window})"
-
-
 def _layer_of_mixer(name: str) -> int | None:
     """Layer whose mixer a parameter belongs to."""
     parts = name.split(".")
     if parts[0] != "blocks" or parts[2] not in ("mixer", "other_mixers"):
         return None
     return int(parts[1])
+
+
+def _written(spec: LayerSpec) -> str:
+    return spec.mixer if spec.window is None else f"{spec.mixer}({spec.window})"

@@ -73,6 +73,11 @@ class Start(BaseModel):
         description="Output projection: as copied, scaled a head by least squares, or solved for "
         "by ridge regression around that.",
     )
+    inputs: Literal["teacher", "student"] = Field(
+        "student",
+        description="Stream on which mixers are fitted: the teacher's, or that which the student's "
+        "layers before give, one layer after the other (a run of the model for each).",
+    )
     ridge: float = Field(
         1e-2, gt=0, le=1e6, description="Weight of the ridge, by the inputs' mean square."
     )

@@ -8,8 +8,9 @@ import pandas as pd
 from jaxtyping import Int
 from torch import Tensor
 
-from lt2theory.linearize.construct import build_student, student_config
+from lt2theory.linearize.construct import build_student
 from lt2theory.linearize.divergence import recovery
+from lt2theory.linearize.hybrids import student_config
 from lt2theory.linearize.starts import STUDENT_MIXERS, Start
 from lt2theory.models import LoopedModel
 
@@ -40,8 +41,8 @@ def axis_cases(
 
     Returns:
         For each mixer the start itself, then each change: nothing set, rotation on and off, decays
-        drawn and from the attention, gates open and drawn, outputs as copied and scaled, small
-        values.
+        drawn and from the attention, gates open and drawn, outputs as copied and scaled, fits on
+        the teacher's stream, small values, convolutions drawn and left out.
     """
     base = Start() if start is None else start
     nothing: dict[str, Any] = {
@@ -56,7 +57,7 @@ def axis_cases(
     changes += [{"decay": how} for how in ("own", "attention")]
     changes += [{"gate": how} for how in ("open", "own")]
     changes += [{"output": how} for how in ("copied", "scaled")]
-    changes += [{"value_scale": 0.1}, {"conv": "own"}]
+    changes += [{"inputs": "teacher"}, {"value_scale": 0.1}, {"conv": "own"}]
     starts = [Start.model_validate({**base.model_dump(), **change}) for change in changes]
     cases = []
     for pattern in patterns:

@@ -4,7 +4,7 @@ A place is a (layer, loop). Students are compared with the teacher there, each m
 teacher's own input ("teacher-forced"), so that layers can be fitted side by side.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -49,12 +49,15 @@ class View:
 
 
 @torch.no_grad()
-def teacher_views(teacher: LoopedModel, tokens: Int[Tensor, "b t"]) -> Iterator[View]:
+def teacher_views(
+    teacher: LoopedModel, tokens: Int[Tensor, "b t"], *, layers: Collection[int] | None = None
+) -> Iterator[View]:
     """Run a teacher once and go through its places, loop by loop.
 
     Args:
         teacher: The teacher.
         tokens: Token ids.
+        layers: Layers to look at; None for all.
 
     Yields:
         One view a place, in the order of computation.
@@ -64,11 +67,14 @@ def teacher_views(teacher: LoopedModel, tokens: Int[Tensor, "b t"]) -> Iterator[
     for loop in range(teacher.config.num_loops):
         before = trace.states[loop]
         for layer in range(teacher.config.num_layers):
+            after = trace.residuals[layer, loop]
+            if layers is not None and layer not in layers:
+                before = after
+                continue
             block = block_at(teacher, layer)
             x = block.mixer_norm(before)
             mixer = mixer_at(teacher, layer, loop)
             heads, mixed = run_mixer(state, mixer, x, layer, loop)
-            after = trace.residuals[layer, loop]
             prepared = trace.factors[layer, loop]
             yield View(layer, loop, before, x, prepared, heads, mixed, after)
             before = after

@@ -7,11 +7,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.linearize.construct import build_student, student_config
+from lt2theory.linearize.construct import build_student
 from lt2theory.linearize.divergence import recovery
 from lt2theory.linearize.expand import expand_heads
+from lt2theory.linearize.hybrids import restored, student_config
+from lt2theory.linearize.selectors import attention_distance
 from lt2theory.linearize.starts import STUDENT_MIXERS, Start
-from lt2theory.linearize.views import block_at, mixer_at, out_projection, teacher_views
+from lt2theory.linearize.views import (
+    block_at,
+    mixer_at,
+    open_state,
+    out_projection,
+    run_mixer,
+    teacher_views,
+)
 from lt2theory.models import LoopedModel
 
 Make = Callable[..., LoopedModel]
@@ -141,9 +150,30 @@ def test_axes_of_a_student(changes: dict[str, Any], teacher: Make, text: Text) -
     assert len(student.alignments) == 2
 
 
+@pytest.mark.parametrize("kind", ["small", "ouro"])
+def test_mixers_are_fitted_on_the_students_stream(kind: str, teacher: Make, text: Text) -> None:
+    """Layer after layer; how near the last one comes is measured again by hand."""
+    model, tokens = teacher(kind), text(3, 30, 0)
+    config = student_config(model.config, "gdn")
+    last = config.num_layers - 1
+    student = build_student(model, config, calibration=tokens)
+    stream = restored(student.model, model, [last])
+    views = [v for v in teacher_views(stream, tokens) if v.layer == last]
+    state = open_state(student.model, tokens.shape)
+    mixer = mixer_at(student.model, last, 0)
+    with torch.no_grad():
+        given = [run_mixer(state, mixer, v.x, last, v.loop)[1] for v in views]
+    error = sum((y - v.mixed).square().sum() for y, v in zip(given, views, strict=True))
+    size = sum(v.mixed.square().sum() for v in views)
+    assert student.alignments[-1].error == pytest.approx(float(error / size), rel=1e-6)
+    forced = build_student(model, config, Start(inputs="teacher"), calibration=tokens)
+    assert forced.alignments[0] == student.alignments[0]
+    assert forced.alignments[-1] != student.alignments[-1]
+
+
 def test_half_lives_from_the_attention(teacher: Make, text: Text) -> None:
     model, tokens = teacher(), text(2, 30, 0)
-    start = Start(decay="attention", half_lives=(0.5, 100.0))
+    start = Start(decay="attention", half_lives=(0.5, 100.0), inputs="teacher")
     student = build_student(
         model, student_config(model.config, "gdn"), start, calibration=tokens
     ).model
@@ -152,8 +182,6 @@ def test_half_lives_from_the_attention(teacher: Make, text: Text) -> None:
         mixer.get_parameter("dt_bias")
     )
     view = next(v for v in teacher_views(model, tokens) if v.layer == 2)
-    from lt2theory.linearize.selectors import attention_distance
-
     torch.testing.assert_close(lives, attention_distance(view.prepared), rtol=1e-6, atol=1e-9)
 
 

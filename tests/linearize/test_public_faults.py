@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lt2theory.linearize.choice import highest_layers, score_table
-from lt2theory.linearize.construct import build_student, student_config
+from lt2theory.linearize.construct import build_student
 from lt2theory.linearize.divergence import recovery, token_kl
 from lt2theory.linearize.expand import expand_heads
+from lt2theory.linearize.hybrids import student_config
 from lt2theory.linearize.starts import Start
 from lt2theory.linearize.views import block_at, open_state, teacher_views
 from lt2theory.mixers.norm import RMSNorm

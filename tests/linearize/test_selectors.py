@@ -13,20 +13,17 @@ from lt2theory.linearize.choice import (
     score_table,
     uniform_layers,
 )
-from lt2theory.linearize.construct import build_student, student_config
+from lt2theory.linearize.construct import build_student
 from lt2theory.linearize.divergence import recovery
-from lt2theory.linearize.hybrids import (
-    replacement_scores,
-    restoration_scores,
-    restored,
-    restored_pattern,
-)
+from lt2theory.linearize.hybrids import restored, restored_pattern, student_config
 from lt2theory.linearize.selectors import (
     attention_beyond,
     attention_distance,
     attention_entropy,
     layer_scores,
 )
+from lt2theory.linearize.starts import Start
+from lt2theory.linearize.swaps import replacement_scores, restoration_scores
 from lt2theory.linearize.views import teacher_views
 from lt2theory.models import LoopedModel
 from lt2theory.ops.factors import AttentionInputs
@@ -155,7 +152,8 @@ def test_patterns_by_loop_are_kept(teacher: Make) -> None:
 def test_scores_by_replacing_and_restoring(teacher: Make, text: Text) -> None:
     model, tokens = teacher(), text(2, 30, 1)
     config = student_config(model.config, "gdn")
-    student = build_student(model, config, calibration=text(4, 30, 0)).model.eval()
+    start = Start(inputs="teacher")
+    student = build_student(model, config, start, calibration=text(4, 30, 0)).model.eval()
     replaced = replacement_scores(model, student, tokens)
     gained = restoration_scores(model, student, tokens)
     whole = recovery(model, student, tokens).kl
@@ -165,6 +163,7 @@ def test_scores_by_replacing_and_restoring(teacher: Make, text: Text) -> None:
             student_config(
                 model.config, ",".join("gdn" if i == layer else "full" for i in range(3))
             ),
+            start,
             calibration=text(4, 30, 0),
         ).model
         assert float(replaced[layer]) == pytest.approx(recovery(model, alone, tokens).kl, rel=1e-9)

@@ -42,8 +42,8 @@ def test_recovery_refuses(teacher: Make, text: Text) -> None:
 
 def test_the_table_has_a_row_a_case(teacher: Make, text: Text) -> None:
     cases = axis_cases(("gdn", "retnet"))
-    assert len(cases) == 2 * 14
-    assert len(axis_cases()) == 14 * len(STUDENT_MIXERS)
+    assert len(cases) == 2 * 15
+    assert len(axis_cases()) == 15 * len(STUDENT_MIXERS)
     chosen = [cases[0], cases[1], cases[2], cases[-1], Case("mlstm", Start(decay="attention"))]
     table = untrained_table(teacher(), chosen, calibration=text(4, 30, 0), tokens=text(2, 30, 1))
     assert table["pattern"].tolist() == ["gdn", "gdn", "gdn", "retnet", "mlstm"]
