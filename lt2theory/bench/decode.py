@@ -155,11 +155,12 @@ def decoder_at(model: LoopedModel, setting: Setting, *, fused: bool, steps: int)
     Returns:
         The decoder.
     """
-    prompt = torch.zeros(setting.batch, PROMPT, dtype=torch.int64, device="cuda")
+    device = model.embedding.weight.device
+    prompt = torch.zeros(setting.batch, PROMPT, dtype=torch.int64, device=device)
     cache = model.new_cache(setting.batch)
     model(prompt, cache, last_logits=1)
     decoder = Decoder(model, cache, capacity=setting.context + 2 * steps + 10, fused=fused)
-    decoder.pretend(setting.context, generator=torch.Generator("cuda").manual_seed(0))
+    decoder.pretend(setting.context, generator=torch.Generator(device).manual_seed(0))
     return decoder
 
 
@@ -177,17 +178,18 @@ def _milliseconds(call: Callable[[], Tensor], steps: int) -> float:
     return float(start.elapsed_time(end)) / steps
 
 
-def random_model(config: LoopedConfig) -> LoopedModel:
-    """A model with starting weights on the GPU, in bfloat16.
+def random_model(config: LoopedConfig, device: str = "cuda") -> LoopedModel:
+    """A model with starting weights in bfloat16.
 
     Args:
         config: Its configuration.
+        device: Where it is made.
 
     Returns:
         The model.
     """
-    with torch.device("cuda"):
-        model = LoopedModel(config, generator=torch.Generator("cuda").manual_seed(0))
+    with torch.device(device):
+        model = LoopedModel(config, generator=torch.Generator(device).manual_seed(0))
     return model.to(torch.bfloat16)
 
 
