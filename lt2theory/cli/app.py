@@ -48,6 +48,7 @@ COMMANDS = {
     "curriculum tune": Command("curriculum", "tune", "find recipes with equal effort for each arm"),
     "curriculum study": Command("study", "run", "the cells of a study, in sessions of minutes"),
     "curriculum merge": Command("study", "merge", "one table of a study's sessions and machines"),
+    "generate": Command("generate", "run", "texts of a trained language model"),
     "verify": Command("verify", "run", "the ledger of theory claims, checked again"),
     "analyze": Command("analyze", "run", "what a trained run's states, loops and gradients do"),
     "doctor": Command("doctor", "run", "which backends are right on this machine, measured"),

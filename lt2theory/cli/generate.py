@@ -1,0 +1,76 @@
+"""`lt2 generate PATH`: texts of a trained language model."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from lt2theory.cli.errors import DONE
+from lt2theory.cli.output import JsonCopy, check_file
+from lt2theory.cli.parsing import parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions:
+    """What is gone on with, and how."""
+
+    path: tyro.conf.Positional[Path]
+    """Folder of a run of `lt2 train`, or of a model saved for transformers with its tokenizer."""
+    prompt: str = ""
+    """Text before; none begins a document."""
+    max_new_tokens: int = 200
+    """Most tokens of a text."""
+    greedy: bool = False
+    """Take the likeliest token instead of drawing one."""
+    temperature: float = 1.0
+    """Draw from the logits divided by this."""
+    top_k: int | None = None
+    """Draw among so many of the likeliest tokens."""
+    seed: int = 0
+    """Seed of the draws."""
+    samples: int = 1
+    """Texts of one prompt."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the model runs."""
+
+
+def run(argv: list[str]) -> int:
+    """Print how a trained model goes on with a text.
+
+    Args:
+        argv: The arguments after the verb.
+
+    Returns:
+        The exit code.
+    """
+    description = "Go on with a text, by a model that lt2 train has trained or that was saved."
+    options, copy = parse("lt2 generate", argv, description, options=GenerateOptions, copy=JsonCopy)
+    check_file(copy.json, "--json")
+    import torch
+
+    from lt2theory.experiments.text_models import continue_text, open_text_model
+    from lt2theory.models import Sampling
+    from lt2theory.runs import write_json
+    from lt2theory.training.runtime import Runtime
+
+    device = Runtime.of(options.device, "float32").device
+    sampling = None
+    if not options.greedy:
+        generator = torch.Generator(device).manual_seed(options.seed)
+        sampling = Sampling(generator, options.temperature, options.top_k)
+    texts = continue_text(
+        open_text_model(options.path, device=device),
+        options.prompt,
+        max_new_tokens=options.max_new_tokens,
+        sampling=sampling,
+        samples=options.samples,
+    )
+    if copy.json is not None:
+        rows = [asdict(text) for text in texts]
+        write_json(copy.json, {"prompt": options.prompt, "continuations": rows})
+    for number, text in enumerate(texts):
+        if options.samples > 1:
+            print(f"--- {number + 1} of {options.samples}")
+        print(f"{options.prompt}{text.text}")
+    return DONE
