@@ -106,7 +106,7 @@ def _views(
     for layer in layers:
         # Layers before this one are the student's by now; this one and those behind it are not.
         stream = restored(model, teacher, layers[layer:])
-        yield layer, list(teacher_views(stream, tokens, layers=(layer,)))
+        yield layer, teacher_views(stream, tokens, layers=(layer,))
 
 
 def _begin(model: LoopedModel, teacher: LoopedModel, layer: int, start: Start) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ A place is a (layer, loop). Students are compared with the teacher there, each m
 teacher's own input ("teacher-forced"), so that layers can be fitted side by side.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -51,19 +51,20 @@ class View:
 @torch.no_grad()
 def teacher_views(
     teacher: LoopedModel, tokens: Int[Tensor, "b t"], *, layers: Collection[int] | None = None
-) -> Iterator[View]:
-    """Run a teacher once and go through its places, loop by loop.
+) -> list[View]:
+    """Run a teacher once and look at its places, without gradients.
 
     Args:
         teacher: The teacher.
         tokens: Token ids.
         layers: Layers to look at; None for all.
 
-    Yields:
-        One view a place, in the order of computation.
+    Returns:
+        One view a place, in the order of computation: loop by loop.
     """
     trace = teacher.trace(tokens)
     state = open_state(teacher, tokens.shape)
+    views = []
     for loop in range(teacher.config.num_loops):
         before = trace.states[loop]
         for layer in range(teacher.config.num_layers):
@@ -76,8 +77,9 @@ def teacher_views(
             mixer = mixer_at(teacher, layer, loop)
             heads, mixed = run_mixer(state, mixer, x, layer, loop)
             prepared = trace.factors[layer, loop]
-            yield View(layer, loop, before, x, prepared, heads, mixed, after)
+            views.append(View(layer, loop, before, x, prepared, heads, mixed, after))
             before = after
+    return views
 
 
 def open_state(model: LoopedModel, shape: tuple[int, ...]) -> LoopState:
