@@ -32,13 +32,25 @@ def why_not_fused(config: LoopedConfig, mixer: str, capacity: int) -> str | None
     if mixer == "dsa" and not can_choose(min(capacity, config.top_k)):
         return f"no fused choice of {config.top_k} of {capacity} tokens"
     if issubclass(MIXERS[mixer], SoftmaxAttention):
-        return None
+        return _why_not_attention(config)
     if mixer not in {"gdn", "deltanet"}:
         return f"no fused step for {mixer}"
     if config.decay_grain != "own":
         return f"no fused step for decay_grain {config.decay_grain!r}"
+    if config.linear_rotation == "on":
+        return "no fused step for linear_rotation 'on'"
     if config.loop_state != "rescan":
         return f"no fused step for several factors a token ({config.loop_state})"
+    return None
+
+
+def _why_not_attention(config: LoopedConfig) -> str | None:
+    """Why an attention layer cannot take the fused path: what pretrained models may add to it."""
+    for name in ("qkv_bias", "output_bias", "qk_norm"):
+        if getattr(config, name):
+            return f"no fused step for {name}"
+    if config.rope_scaling != "none" and config.positions == "rope":
+        return f"no fused step for rope_scaling {config.rope_scaling!r}"
     return None
 
 
