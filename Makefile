@@ -17,14 +17,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests conformance conformance-check performance performance-check study study-check ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests conformance conformance-check performance performance-check efficiency efficiency-check study study-check ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
 test: lint types imports tests ledger-fast
 
-check: test slow-tests interpreter-tests harness-tests conformance-check performance-check study-check ledger wheel docs
+check: test slow-tests interpreter-tests harness-tests conformance-check performance-check efficiency-check study-check ledger wheel docs
 
 install: $(STAMP)
 
@@ -91,6 +91,13 @@ performance: $(STAMP)
 
 performance-check: $(STAMP)
 	$(BIN)/python -m lt2theory.report.performance --check
+
+# The same for docs/efficiency.md and its figures, from results/efficiency-h200.json.
+efficiency: $(STAMP)
+	$(BIN)/python -m lt2theory.report.efficiency
+
+efficiency-check: $(STAMP)
+	$(BIN)/python -m lt2theory.report.efficiency --check
 
 # The same for docs/study.md and its figures, from results/study.parquet.
 study: $(STAMP)

@@ -62,6 +62,9 @@ COMMANDS = {
     "bench prefill": Command(
         "bench", "prefill", "reading a prompt into 1.3B looped models on a GPU"
     ),
+    "bench efficiency": Command(
+        "bench_efficiency", "efficiency", "throughput and memory of the 1.3B models by length"
+    ),
     "bench sparse": Command("bench", "sparse", "the sparse attentions on a GPU beside dense masks"),
     "bench train-step": Command(
         "bench", "train_step", "a training step of a looped toy: compiled, as one CUDA graph"

@@ -108,7 +108,7 @@ def _line(row: dict[str, Any]) -> str:
     where = f"{row['arm']:<9} {row['form']:<15} {row['phase']:<7} "
     where += f"b{row['batch']:<3} {row['length']:>6} "
     if row["ms"] is None:
-        return where + row["reason"]
+        return f"{where}{row['reason']}"
     said = f"{row['tokens_per_second']:>10,.0f} tokens/s {row['ms']:>9,.2f} ms "
     said += f"(floor {row['floor_ms']:,.2f}) {row['peak_gib']:.1f} GiB, {row['path']}"
     return where + said + (f"; {row['reason']}" if row["reason"] else "")

@@ -89,7 +89,7 @@ def _section(section: PageSection, results: Path, numbers: Mapping[str, Number])
         path = results / section.file
         content = json.loads(path.read_text("utf-8")) if path.exists() else {}
         parts += [_table(section.lines, content, numbers), ""]
-        said = _measured(content) if content else f"{UNMEASURED.capitalize()}."
+        said = measured(content) if content else f"{UNMEASURED.capitalize()}."
         parts += [f"`results/{section.file}`: {said}\n"]
     return [*parts, f"{section.limits.strip()}\n"]
 
@@ -129,8 +129,15 @@ def _cells(line: Line, content: Mapping[str, Any], numbers: Mapping[str, Number]
     ]
 
 
-def _measured(content: Mapping[str, Any]) -> str:
-    """By which command, when and on what a file was measured."""
+def measured(content: Mapping[str, Any]) -> str:
+    """By which command, when and on what a file was measured.
+
+    Args:
+        content: A file of results.
+
+    Returns:
+        A sentence.
+    """
     commands = content.get("commands", [content.get("command")])
     environment = content.get("environment", {})
     packages = environment.get("packages", {})
@@ -143,7 +150,7 @@ def _measured(content: Mapping[str, Any]) -> str:
 
 def _sources(baselines: Baselines) -> list[str]:
     """The sentences behind the baselines."""
-    said = _measured(baselines.model_dump())
+    said = measured(baselines.model_dump())
     lines = [
         f"- {number.what}, {told(number.value)}: {number.sentence}"
         for number in baselines.numbers.values()

@@ -1,6 +1,7 @@
 """Figures as functions of tidy tables: no reading, no writing, no state left behind."""
 
 from lt2theory.report.figures.curves import learning_curves as learning_curves
+from lt2theory.report.figures.efficiency import cost_by_length as cost_by_length
 from lt2theory.report.figures.elements import rank_by_element as rank_by_element
 from lt2theory.report.figures.influence_map import influence_map as influence_map
 from lt2theory.report.figures.lengths import exact_prefix as exact_prefix
