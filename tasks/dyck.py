@@ -165,7 +165,7 @@ class Dyck(Task):
         else:
             spoilt = codes[:, 0] == 1
             order = np.cumsum(closes, axis=0, dtype=np.int16)
-            chosen = stream.below(self._closings(stage), len(codes), 1)[:, 0] + 1
+            chosen = stream.below(self._closings(stage), len(codes), 1)[:, 0].astype(np.int16) + 1
             shift = stream.below(k - 1, len(codes), 1)[:, 0].astype(np.int16) + 1
             wrong = closes & (order == chosen) & spoilt
             types = np.where(wrong, (types + shift) % k, types)

@@ -44,6 +44,16 @@ def test_labels_at_odd_sizes(types, depth, more, question):
     check_labels(task, task._least + more)
 
 
+@pytest.mark.parametrize("stage", [513, 514, 515])
+def test_one_of_256_closing_brackets_is_spoilt(stage):
+    """Numbers of closing brackets below 256 fit in a byte, and the last number does not."""
+    task = tasks.create("dyck", depth=3, question="valid")
+    bad = task.token_names.index("BAD")
+    _, targets, _ = task.batch(stage=stage, size=2048)
+    assert not (targets[:, 0] == bad).any()
+    check_labels(task, stage, size=64)
+
+
 @pytest.mark.parametrize(("types", "depth", "stage"), [(2, 3, 7), (2, 3, 8), (3, 4, 8)])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_listed_words_are_all_words(types, depth, stage, question):
