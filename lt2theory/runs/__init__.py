@@ -5,6 +5,14 @@ from lt2theory.runs.atomic import read_json as read_json
 from lt2theory.runs.atomic import write_bytes as write_bytes
 from lt2theory.runs.atomic import write_json as write_json
 from lt2theory.runs.atomic import write_text as write_text
+from lt2theory.runs.executors import Assignment as Assignment
+from lt2theory.runs.executors import Ending as Ending
+from lt2theory.runs.executors import Executor as Executor
+from lt2theory.runs.executors import LocalExecutor as LocalExecutor
+from lt2theory.runs.executors import RayExecutor as RayExecutor
+from lt2theory.runs.executors import RunOne as RunOne
+from lt2theory.runs.executors import SlurmExecutor as SlurmExecutor
+from lt2theory.runs.executors import threads_for as threads_for
 from lt2theory.runs.hashing import canonical_json as canonical_json
 from lt2theory.runs.hashing import config_hash as config_hash
 from lt2theory.runs.layout import RunStatus as RunStatus
@@ -17,8 +25,8 @@ from lt2theory.runs.study import Study as Study
 from lt2theory.runs.study import StudyError as StudyError
 from lt2theory.runs.study import StudyRun as StudyRun
 from lt2theory.runs.study import run_study as run_study
+from lt2theory.runs.study import spread as spread
 from lt2theory.runs.study import study_run as study_run
-from lt2theory.runs.study import threads_for as threads_for
 from lt2theory.runs.tables import COLUMNS as COLUMNS
 from lt2theory.runs.tables import collect as collect
 from lt2theory.runs.tables import config_table as config_table

@@ -4,11 +4,13 @@ import contextlib
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from lt2theory.runs.atomic import TEMPORARY_SUFFIX, read_json, write_synced
+from lt2theory.runs.lease import LEASE, Watch, renewed
 
 LOCK_NAME = "lock"
 
@@ -33,9 +35,33 @@ def locked(folder: Path) -> Iterator[None]:
     path = folder / LOCK_NAME
     _acquire(path)
     try:
-        yield
+        with renewed(path):
+            yield
     finally:
         path.unlink(missing_ok=True)
+
+
+def await_release(folder: Path, *, lease: float = LEASE, interval: float = 0.5) -> None:
+    """Wait until a folder can be locked, where its writer may have died with its host.
+
+    Args:
+        folder: A folder, which need not exist.
+        lease: Seconds after which a lock that is not renewed counts as abandoned, and is removed.
+        interval: Seconds between two looks.
+
+    Raises:
+        LockedError: The holder lives: it has renewed its lock.
+    """
+    path = folder / LOCK_NAME
+    watch = Watch(path)
+    while (holder := _holder_of(path)) is not None and not _is_stale(holder):
+        silence = watch.silence()
+        if watch.renewals:
+            raise LockedError(_refusal(path, holder))
+        if silence > lease:
+            _remove(path, holder)
+            return
+        time.sleep(min(interval, lease))
 
 
 def _acquire(path: Path) -> None:
@@ -51,21 +77,31 @@ def _acquire(path: Path) -> None:
             try:
                 path.hardlink_to(mine)
             except FileExistsError:
-                raise _refusal(path, read_json(path)) from None
+                raise LockedError(_refusal(path, read_json(path))) from None
     finally:
         mine.unlink(missing_ok=True)
 
 
 def _take_over(path: Path) -> None:
-    # Two processes may find the same stale lock; neither may remove what the other puts there.
+    holder = _holder_of(path)
+    if holder is None:
+        return
+    if not _is_stale(holder):
+        raise LockedError(_refusal(path, holder))
+    _remove(path, holder)
+
+
+def _holder_of(path: Path) -> dict[str, Any] | None:
     try:
-        holder = read_json(path)
+        return read_json(path)
     except ValueError:
         if not path.exists():
-            return
+            return None
         raise
-    if not _is_stale(holder):
-        raise _refusal(path, holder)
+
+
+def _remove(path: Path, holder: dict[str, Any]) -> None:
+    # Two processes may find the same stale lock; neither may remove what the other puts there.
     aside = path.with_name(f".{LOCK_NAME}.{os.getpid()}.stale{TEMPORARY_SUFFIX}")
     try:
         path.rename(aside)
@@ -74,13 +110,13 @@ def _take_over(path: Path) -> None:
     moved = read_json(aside)
     if moved != holder:
         aside.rename(path)
-        raise _refusal(path, moved)
+        raise LockedError(_refusal(path, moved))
     aside.unlink()
 
 
-def _refusal(path: Path, holder: dict[str, Any]) -> LockedError:
+def _refusal(path: Path, holder: dict[str, Any]) -> str:
     host, pid = holder.get("host"), holder.get("pid")
-    return LockedError(
+    return (
         f"{path.parent} is being written by process {pid} on host {host}; "
         f"wait for it, or delete {path} if that process is gone"
     )

@@ -1,16 +1,18 @@
 """A study: a manifest of configurations, a folder a run, and one tidy Parquet of all of them."""
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import joblib
 import pandas as pd
 
 from lt2theory.cards import listing
 from lt2theory.runs.atomic import read_json, write_json
+from lt2theory.runs.executors import Assignment, Ending, Executor, LocalExecutor, RunOne
 from lt2theory.runs.hashing import config_hash
 from lt2theory.runs.layout import run_status
 from lt2theory.runs.progress import Progress, ProgressEvent
@@ -19,11 +21,8 @@ from lt2theory.runs.tables import collect, write_table
 
 MANIFEST = "manifest.json"
 RESULTS = "results.parquet"
-
-RunOne = Callable[[dict[str, Any], Path, int], None]
-"""Carries out one run: its configuration, its folder, the threads it may use.
-
-It must be importable by name, since other processes call it."""
+REFRESH = 30.0
+"""Least seconds between two writings of the table while runs go on."""
 
 
 class StudyError(RuntimeError):
@@ -149,26 +148,12 @@ class Study:
         return table
 
 
-def threads_for(workers: int) -> int:
-    """Threads a run may use so that all runs together do not exceed the cores.
-
-    Args:
-        workers: Runs at a time.
-
-    Returns:
-        At least 1.
-
-    Raises:
-        ValueError: More workers than cores, or fewer than one.
-    """
-    cores = joblib.cpu_count()
-    if not 1 <= workers <= cores:
-        raise ValueError(f"workers: got {workers}, allowed 1..{cores} (the cores of this machine)")
-    return int(cores // workers)
-
-
 def run_study(
-    study: Study, run_one: RunOne, *, workers: int = 1, progress: Progress | None = None
+    study: Study,
+    run_one: RunOne,
+    *,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Carry out the runs that are not done, several at a time, and collect all.
 
@@ -178,7 +163,7 @@ def run_study(
     Args:
         study: The study.
         run_one: Carries out, or continues, one run.
-        workers: Runs at a time; each gets its share of the cores as threads.
+        executor: Where; this process by default.
         progress: Told when a run ends.
 
     Returns:
@@ -187,41 +172,52 @@ def run_study(
     Raises:
         StudyError: Runs failed; their messages are in it, and the table of the others is written.
     """
-    threads = threads_for(workers)
-    waiting = [run for run in study.runs if run_status(study.root / run.folder) != "done"]
-    finished = len(study.runs) - len(waiting)
-    jobs = (
-        joblib.delayed(_attempt)(run_one, run.config, study.root / run.folder, threads)
-        for run in waiting
-    )
-    failures: list[str] = []
-    # One worker stays in this process, where an interrupt lets the run write a checkpoint.
-    with joblib.parallel_config(**_backend(workers, threads)):
-        parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
-        for number, failure in enumerate(parallel(jobs), start=finished + 1):
-            failures += [failure] if failure else []
-            _report(progress, study.root.name, number, len(study.runs), len(failures))
+    executor = executor or LocalExecutor()
+    endings = spread(study, study.runs, run_one, executor, progress=progress)
+    failures = [ending for ending in endings if ending.fault]
     table = study.collect()
     if failures:
         raise StudyError(
             f"{len(failures)} of {len(study.runs)} runs of {study.root} failed: "
-            + "; ".join(failures)
+            + "; ".join(f"{ending.folder.name}: {ending.fault}" for ending in failures)
         )
     return table
 
 
-def _backend(workers: int, threads: int) -> dict[str, Any]:
-    if workers == 1:
-        return {"backend": "sequential"}
-    return {"backend": "loky", "inner_max_num_threads": threads}
+def spread(
+    study: Study,
+    runs: Iterable[StudyRun],
+    run_one: RunOne,
+    executor: Executor,
+    *,
+    progress: Progress | None = None,
+) -> Iterator[Ending]:
+    """Hand the runs that are not done to an executor, and keep results.parquet up to date.
 
+    Args:
+        study: The study.
+        runs: Runs of its manifest.
+        run_one: Carries out, or continues, one run.
+        executor: Where.
+        progress: Told when a run ends.
 
-def _attempt(run_one: RunOne, config: dict[str, Any], folder: Path, threads: int) -> str | None:
-    try:
-        run_one(config, folder, threads)
-    except Exception as error:  # noqa: BLE001 - one run's fault, whatever it is, spares the others
-        return f"{folder.name}: {type(error).__name__}: {error}"
-    return None
+    Yields:
+        How each has ended that was not done before, as soon as it has.
+    """
+    every = list(runs)
+    waiting = [run for run in every if run_status(study.root / run.folder) != "done"]
+    # Other processes may work in other folders.
+    root = study.root.resolve()
+    assignments = [Assignment(run.config, root / run.folder) for run in waiting]
+    failed, written = 0, time.monotonic()
+    with contextlib.closing(executor.carry_out(run_one, assignments)) as endings:
+        for number, ending in enumerate(endings, start=1 + len(every) - len(waiting)):
+            failed += ending.fault is not None
+            _report(progress, study.root.name, number, len(every), failed)
+            if time.monotonic() - written > REFRESH:
+                study.collect()
+                written = time.monotonic()
+            yield ending
 
 
 def _report(progress: Progress | None, name: str, done: int, total: int, failed: int) -> None:

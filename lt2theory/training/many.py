@@ -1,6 +1,5 @@
-"""Many curriculum runs: a study, several runs at a time."""
+"""Many curriculum runs: a study, several runs at a time, here or on a cluster."""
 
-import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -10,11 +9,11 @@ import joblib
 import pandas as pd
 import torch
 
-from lt2theory.runs import Progress, Study, run_study, study_run, threads_for
+from lt2theory.runs import Executor, LocalExecutor, Progress, Study, run_study, study_run
 from lt2theory.training.config import CurriculumConfig, resolve
 from lt2theory.training.curriculum import KIND, run_curriculum
 from lt2theory.training.runtime import Runtime, torch_threads
-from lt2theory.training.signals import ends_with, termination_interrupts
+from lt2theory.training.signals import termination_interrupts
 
 
 def run_many(
@@ -22,6 +21,7 @@ def run_many(
     root: Path,
     *,
     workers: int = 1,
+    executor: Executor | None = None,
     progress: Progress | None = None,
     overwrite: bool = False,
 ) -> pd.DataFrame:
@@ -32,6 +32,7 @@ def run_many(
         root: The study's folder.
         workers: Runs at a time, each in a process of its own with its share of the cores; one
             worker runs in this process and reports every run's progress too.
+        executor: Where the runs are carried out instead.
         progress: Told when a run ends.
         overwrite: Replace the manifest of a study of other runs; finished runs are kept.
 
@@ -44,9 +45,35 @@ def run_many(
         StudyError: Runs failed; the others are done.
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
     """
-    threads_for(workers)
+    here = None if executor else LocalExecutor(workers)
     resolved = [resolve(config) for config in configs]
-    for config in resolved:
+    if here is not None:
+        _check_machine(resolved, workers)
+    runs = [study_run(config.to_json(), config.identity()) for config in resolved]
+    study = Study.create(root, runs, kind=KIND, overwrite=overwrite)
+    inner = progress if here is not None and workers == 1 else None
+    with termination_interrupts():
+        run_one = partial(run_assigned, progress=inner)
+        return run_study(study, run_one, executor=executor or here, progress=progress)
+
+
+def run_assigned(
+    config: dict[str, Any], folder: Path, threads: int, *, progress: Progress | None = None
+) -> None:
+    """Carry out, or continue, one curriculum run that an executor has handed out.
+
+    Args:
+        config: Its configuration as plain JSON values.
+        folder: Its folder.
+        threads: Threads that it may use.
+        progress: Told how far the run is.
+    """
+    with torch_threads(min(threads, torch.get_num_threads())):
+        run_curriculum(CurriculumConfig.model_validate(config), folder, progress=progress)
+
+
+def _check_machine(configs: Iterable[CurriculumConfig], workers: int) -> None:
+    for config in configs:
         Runtime.of(config.device, config.dtype)
         wanted = workers * (config.threads or 1)
         if workers > 1 and wanted > joblib.cpu_count():
@@ -54,21 +81,3 @@ def run_many(
                 f"threads: got {config.threads} with {workers} workers, allowed are at most "
                 f"{joblib.cpu_count()} threads in all (the cores of this machine)"
             )
-    runs = [study_run(config.to_json(), config.identity()) for config in resolved]
-    study = Study.create(root, runs, kind=KIND, overwrite=overwrite)
-    inner = progress if workers == 1 else None
-    with termination_interrupts():
-        run_one = partial(_run_one, parent=os.getpid(), progress=inner)
-        return run_study(study, run_one, workers=workers, progress=progress)
-
-
-def _run_one(
-    config: dict[str, Any],
-    folder: Path,
-    threads: int,
-    *,
-    parent: int,
-    progress: Progress | None = None,
-) -> None:
-    with ends_with(parent), torch_threads(min(threads, torch.get_num_threads())):
-        run_curriculum(CurriculumConfig.model_validate(config), folder, progress=progress)

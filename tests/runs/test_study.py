@@ -8,6 +8,7 @@ import joblib
 import pytest
 
 from lt2theory.runs import (
+    LocalExecutor,
     ProgressEvent,
     RunFolder,
     Study,
@@ -16,7 +17,6 @@ from lt2theory.runs import (
     read_table,
     run_study,
     study_run,
-    threads_for,
 )
 
 
@@ -59,20 +59,11 @@ def test_one_failure_spares_the_others_and_is_reported(tmp_path: Path) -> None:
 def test_workers_are_processes_that_share_the_cores(tmp_path: Path) -> None:
     study = Study.create(tmp_path, [member(value) for value in range(4)], kind="square")
     # Wrapped: another process cannot import a test module, so the function travels by value.
-    table = run_study(study, joblib.wrap_non_picklable_objects(square), workers=2)
+    table = run_study(study, joblib.wrap_non_picklable_objects(square), executor=LocalExecutor(2))
     assert sorted(table["value"]) == [0.0, 1.0, 4.0, 9.0]
     notes = [run.timing()[0] for run in study.run_folders()]
     assert os.getpid() not in {note["process"] for note in notes}
     assert {note["threads"] for note in notes} == {joblib.cpu_count() // 2}
-
-
-def test_threads_never_exceed_the_cores() -> None:
-    cores = joblib.cpu_count()
-    for workers in range(1, cores + 1):
-        assert workers * threads_for(workers) <= cores
-    for workers in (0, cores + 1):
-        with pytest.raises(ValueError, match=rf"workers: got {workers}, allowed 1\.\.{cores}"):
-            threads_for(workers)
 
 
 def test_manifests_may_grow_but_not_lose_runs(tmp_path: Path) -> None:
