@@ -131,18 +131,19 @@ class Claim:
         """File and function of the check."""
         return f"{self.check.__module__.replace('.', '/')}.py:{self.check.__name__}"
 
-    def run(self, *, fast: bool = False) -> Record:
+    def run(self, *, fast: bool = False, **changes: Any) -> Record:
         """Check the claim.
 
         Args:
             fast: Cover less, so that the whole ledger takes half a minute.
+            changes: Keywords of the check, to ask it about other things than the claim is about.
 
         Returns:
             The record. A check that fails gives `refuted_as_stated`, or `not_run` where the claim
             was expected to be refuted and its counter-example was not verified.
         """
         start = time.perf_counter()
-        found = self.check(fast=fast)
+        found = self.check(fast=fast, **changes)
         failed: Verdict = "not_run" if self.expected == "refuted_as_stated" else "refuted_as_stated"
         return Record(
             id=self.id,

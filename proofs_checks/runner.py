@@ -2,12 +2,19 @@
 
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import joblib
 
+from lt2theory.mixers import MIXERS, LinearMixer
 from proofs_checks.claim import Claim, Record
 from proofs_checks.ledger import ledger
+
+OF_MIXER = {
+    ("C3", "decode memory of the linear mixers does not grow"): "patterns",
+    ("R8", "the op and the analyser without erasure"): "mixers",
+}
+"""Claims about models of any linear mixer: id and title, and the keyword that names the mixers."""
 
 OnRecord = Callable[[int, int, "Outcome"], None]
 
@@ -87,6 +94,33 @@ def run(
             if on_record is not None:
                 on_record(done, len(every), outcome)
     return [outcome for outcome in outcomes if outcome is not None]
+
+
+def run_on_mixer(mixer: str, *, fast: bool = False) -> list[Outcome]:
+    """Ask the claims about models of any linear mixer about one of them, such as one of your own.
+
+    Args:
+        mixer: Name of a linear mixer (`lt2theory.mixers.register_mixer`).
+        fast: Cover less.
+
+    Returns:
+        One outcome each of C3 (decode memory) and R8 (no rank without erasure, which a mixer that
+        erases must refute).
+
+    Raises:
+        ValueError: There is no linear mixer of the name.
+    """
+    linear = [name for name, kind in MIXERS.items() if issubclass(kind, LinearMixer)]
+    if mixer not in linear:
+        raise ValueError(f"mixer: {mixer!r} is not allowed (must be one of {', '.join(linear)})")
+    outcomes = []
+    for claim in ledger():
+        keyword = OF_MIXER.get(_key(claim))
+        if keyword is not None:
+            record = claim.run(fast=fast, **{keyword: (mixer,)})
+            scope = f"{mixer}, in the instances of: {claim.scope}"
+            outcomes.append(Outcome(replace(record, scope=scope), claim.expected))
+    return outcomes
 
 
 def _backend(workers: int) -> dict[str, object]:

@@ -6,6 +6,7 @@ from lt2theory.analysis.composed_factors import ComposedFactors as ComposedFacto
 from lt2theory.analysis.composed_factors import composed_factors as composed_factors
 from lt2theory.analysis.composition import compose_factors as compose_factors
 from lt2theory.analysis.composition import correction_spectrum as correction_spectrum
+from lt2theory.analysis.conformance import check_mixer as check_mixer
 from lt2theory.analysis.diagonal_low_rank import DiagonalLowRank as DiagonalLowRank
 from lt2theory.analysis.gradients import LoopGradients as LoopGradients
 from lt2theory.analysis.gradients import loop_gradients as loop_gradients

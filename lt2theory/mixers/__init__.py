@@ -5,6 +5,9 @@ A mixer is `prepare` (projections, convolution, normalisation, gates), the famil
 joins the parts (docs/architecture.md).
 """
 
+import inspect
+import re
+
 from lt2theory.mixers.base import AttentionMixer as AttentionMixer
 from lt2theory.mixers.base import LinearMixer as LinearMixer
 from lt2theory.mixers.base import Mixer as Mixer
@@ -43,3 +46,36 @@ MIXERS: dict[str, type[LinearMixer] | type[AttentionMixer]] = {
     "gated_deltaproduct": GatedDeltaProduct,
 }
 """Every mixer by the name that a layer pattern uses."""
+
+OWN_MIXERS = frozenset(MIXERS)
+"""Those that come with the package; `register_mixer` adds others."""
+
+
+def register_mixer(name: str, kind: type) -> None:
+    """Make a mixer of one's own known to layer patterns in this process.
+
+    From then on `LoopedConfig(pattern=name)` builds it, and presets, caches, analysers, checks and
+    curricula treat it as any other. Fused decoding kernels leave it out. A second call with the
+    same name replaces the first, so that a notebook's cell can be run again; models that were built
+    before keep theirs. Processes that are started later do not know it.
+
+    Args:
+        name: The name: lower-case letters, digits and underscores, first a letter.
+        kind: A class derived from `LinearMixer` or `AttentionMixer`, with `prepare` and `output`.
+
+    Raises:
+        ValueError: The name is malformed or one of the package's, or `kind` is no complete mixer.
+    """
+    if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
+        raise ValueError(
+            f"name: {name!r} is not allowed (must be lower-case letters, digits and underscores, "
+            "first a letter)"
+        )
+    if name in OWN_MIXERS:
+        raise ValueError(f"name: {name!r} is not allowed (must differ from the package's mixers)")
+    if not issubclass(kind, LinearMixer | AttentionMixer):
+        raise ValueError(f"kind: {kind!r} must be a class derived from LinearMixer, AttentionMixer")
+    if inspect.isabstract(kind):
+        missing = ", ".join(sorted(kind.__abstractmethods__))
+        raise ValueError(f"kind: {kind.__name__} is not allowed (must define {missing})")
+    MIXERS[name] = kind

@@ -7,9 +7,6 @@ from lt2theory.models.config import LoopedConfig
 from lt2theory.models.parameters import applied_weights
 from lt2theory.models.pattern import LayerSpec
 
-LINEAR = {name for name, kind in MIXERS.items() if issubclass(kind, LinearMixer)}
-"""Mixers that are recurrences."""
-
 
 def step_flops(config: LoopedConfig, batch: int, length: int) -> float:
     """Multiplications and additions that a step cannot do without.
@@ -31,7 +28,7 @@ def step_flops(config: LoopedConfig, batch: int, length: int) -> float:
     """
     total = 0.0
     for spec, times in _visits(config):
-        if spec.mixer in LINEAR:
+        if _is_linear(spec):
             total += times * _recurrence(config, spec)
             continue
         options = config.mixer_options(spec)
@@ -102,7 +99,7 @@ def mixing_flops(config: LoopedConfig, spec: LayerSpec, length: int) -> float:
         The number.
     """
     options = config.mixer_options(spec)
-    if spec.mixer in LINEAR:
+    if _is_linear(spec):
         return length * _recurrence(config, spec)
     window = length if options.window is None else options.window
     index = 0.0
@@ -129,8 +126,8 @@ def _visits(config: LoopedConfig) -> Iterator[tuple[LayerSpec, int]]:
     for layer in range(config.num_layers):
         linear = 0
         for spec in config.specs_at(layer):
-            linear += spec.mixer in LINEAR
-            joined = spec.mixer in LINEAR and config.loop_state == "accumulate"
+            linear += _is_linear(spec)
+            joined = _is_linear(spec) and config.loop_state == "accumulate"
             yield spec, linear if joined else 1
 
 
@@ -162,3 +159,7 @@ def _keys_read(options: MixerOptions, length: int) -> float:
     """Mean number of keys that a query of a window reads, its own among them."""
     window = min(options.window or length, length)
     return window - window * (window - 1) / (2 * length)
+
+
+def _is_linear(spec: LayerSpec) -> bool:
+    return issubclass(MIXERS[spec.mixer], LinearMixer)

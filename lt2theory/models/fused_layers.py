@@ -2,7 +2,7 @@
 
 import torch
 
-from lt2theory.mixers import MIXERS, SoftmaxAttention
+from lt2theory.mixers import MIXERS, OWN_MIXERS, SoftmaxAttention
 from lt2theory.models.block import Block
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.fused_attention import FusedAttention
@@ -25,6 +25,8 @@ def why_not_fused(config: LoopedConfig, mixer: str, capacity: int) -> str | None
     from lt2theory.ops.fused.triton_block_step import MOST_BLOCKS
     from lt2theory.ops.fused.triton_choice import can_choose
 
+    if mixer not in OWN_MIXERS:
+        return f"no fused step for {mixer}, which is not the package's"
     if config.sandwich_norm:
         return "the fused block has no sandwich norm"
     if mixer == "nsa" and -(-capacity // config.block_size) > MOST_BLOCKS:

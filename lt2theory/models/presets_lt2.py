@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.mixers import MIXERS
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.preset import Preset, changed
 
@@ -134,8 +134,8 @@ def _families(scale: _Scale) -> dict[str, Preset]:
         "full": Preset(base, "The looped transformer."),
         "full-gated": Preset(changed(base, output_gate=True), "With the output gate."),
     }
-    for name, mixer in MIXERS.items():
-        if issubclass(mixer, LinearMixer):
+    for name in MIXERS:
+        if name in _LINEAR:
             found[name] = Preset(changed(base, pattern=name, **_linear(name, base)), _LINEAR[name])
     shared = {"num_kv_heads": 1}
     window = changed(base, pattern="window", window=scale.window)

@@ -2,23 +2,12 @@
 
 from functools import cache
 
+from lt2theory.analysis.conformance import PROPERTIES as PROPERTIES
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.ops import ATTENTIONS, BACKENDS, BLOCK_ATTENTIONS, INDEXED_ATTENTIONS, RECURRENCES
 from lt2theory.ops.factors import BlockSparseInputs, Factors, IndexedInputs
 from lt2theory.ops.registry import Registry
-
-PROPERTIES = {
-    "values": "the outputs are those of the definition or, for a faster backend, of `reference`",
-    "gradients": "so are the gradients of every parameter",
-    "causality": "no output changes with a later token",
-    "streaming": "prefill in pieces and decoding give the outputs of the parallel form",
-    "padding": "a row padded on the left gives what it gives alone",
-    "packing": "packed documents give what each gives alone",
-    "checkpointing": "recomputing loops in backward leaves values and gradients as they are",
-    "accumulate": "T loops are T factors a token on one state",
-}
-"""Columns of the table of every backend, with what each says."""
 
 ANY_BACKEND = "auto"
 OF_MIXERS = {
