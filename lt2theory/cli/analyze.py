@@ -15,12 +15,19 @@ class AnalyzeOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    run: tyro.conf.Positional[Path] = Field(description="Folder of a curriculum run.")
+    run: tyro.conf.Positional[Path] = Field(
+        description="Folder of a curriculum run, or of a run of lt2 train."
+    )
     stage: int | None = Field(
         None, description="Difficulty of the instances; the last stage of training by default."
     )
-    instances: int = Field(16, ge=1, description="Held-out instances of the test split.")
+    instances: int = Field(
+        16, ge=1, description="Held-out instances of the test split, or windows of text."
+    )
     seed: int = Field(0, ge=0, description="Which instances, and which random probes.")
+    data: Path | None = Field(
+        None, description="Corpus of a language model; where it was in training by default."
+    )
 
 
 def run(argv: list[str]) -> int:
@@ -48,6 +55,7 @@ def run(argv: list[str]) -> int:
         stage=options.stage,
         instances=options.instances,
         seed=options.seed,
+        data=options.data,
         command=" ".join(["lt2 analyze", *argv]),
     )
     if copy.json is not None:

@@ -45,13 +45,13 @@ TIMES = 16
 
 
 def measure(
-    model: LoopedModel, task: Task, batch: Batch, *, seed: int = 0
+    model: LoopedModel, task: Task | None, batch: Batch, *, seed: int = 0
 ) -> dict[str, pd.DataFrame]:
     """All tables about one model.
 
     Args:
         model: The model, in float64.
-        task: Its task.
+        task: Its task; None for text.
         batch: Held-out instances.
         seed: Seed of random probes.
 

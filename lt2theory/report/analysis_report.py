@@ -8,6 +8,7 @@ import pandas as pd
 from lt2theory.report.analysis_codes import code_sections
 from lt2theory.report.analysis_elements import element_sections
 from lt2theory.report.analysis_influence import influence_section
+from lt2theory.report.analysis_instruments import instrument_sections
 from lt2theory.report.analysis_stability import gradient_section, saw_tooth_section
 from lt2theory.report.analysis_transitions import (
     NO_STATE,
@@ -20,7 +21,7 @@ from lt2theory.report.content import Report
 from lt2theory.report.glossary import terms
 from lt2theory.report.provenance import provenance_of
 from lt2theory.report.tables import counted
-from lt2theory.runs import RunFolder
+from lt2theory.runs import RunFolder, run_table
 
 TERMS = ("loops (T)", "rescan", "accumulate", "effective rank", "reach", "splits")
 
@@ -58,7 +59,11 @@ def analysis_report(
         The report.
     """
     codes = code_sections(tables, facts)
+    instruments = instrument_sections(
+        run_table(run), num_layers=facts["num_layers"], num_loops=facts["num_loops"]
+    )
     sections = [
+        *instruments,
         transition_section(tables, facts),
         *codes,
         *element_sections(tables, facts),
@@ -81,11 +86,22 @@ def analysis_report(
 
 
 def _setting(facts: Mapping[str, Any]) -> str:
+    return (
+        f"Measured in float64 on {_instances(facts)}, in {facts['seconds']:.1f} s. The model: "
+        f"{counted(facts['num_layers'], 'layer')} of pattern {facts['pattern']!r}, "
+        f"{counted(facts['num_loops'], 'loop')}, {facts['loop_state']}."
+    )
+
+
+def _instances(facts: Mapping[str, Any]) -> str:
+    """What was looked at."""
+    tokens = f"{counted(facts['length'], 'token')} each"
+    if facts["stage"] is None:
+        windows = counted(facts["instances"], "held-out window")
+        return f"{windows} of text, {tokens} (seed {facts['seed']})"
     knobs = ", ".join(f"{name} {value}" for name, value in facts["knobs"].items())
     return (
-        f"Measured in float64 on {counted(facts['instances'], 'held-out instance')} of "
-        f"{facts['task']} ({knobs or 'no knobs'}), stage {facts['stage']}, "
-        f"{counted(facts['length'], 'token')} each (test split, seed {facts['seed']}), in "
-        f"{facts['seconds']:.1f} s. The model: {counted(facts['num_layers'], 'layer')} of pattern "
-        f"{facts['pattern']!r}, {counted(facts['num_loops'], 'loop')}, {facts['loop_state']}."
+        f"{counted(facts['instances'], 'held-out instance')} of {facts['task']} "
+        f"({knobs or 'no knobs'}), stage {facts['stage']}, {tokens} (test split, seed "
+        f"{facts['seed']})"
     )

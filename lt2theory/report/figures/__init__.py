@@ -4,6 +4,11 @@ from lt2theory.report.figures.curves import learning_curves as learning_curves
 from lt2theory.report.figures.efficiency import cost_by_length as cost_by_length
 from lt2theory.report.figures.elements import rank_by_element as rank_by_element
 from lt2theory.report.figures.influence_map import influence_map as influence_map
+from lt2theory.report.figures.instruments import gate_histograms as gate_histograms
+from lt2theory.report.figures.instruments import (
+    instruments_over_training as instruments_over_training,
+)
+from lt2theory.report.figures.instruments import profiles_over_depth as profiles_over_depth
 from lt2theory.report.figures.lengths import exact_prefix as exact_prefix
 from lt2theory.report.figures.lengths import length_generalisation as length_generalisation
 from lt2theory.report.figures.memory import state_rank_over_time as state_rank_over_time

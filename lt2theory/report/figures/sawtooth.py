@@ -43,7 +43,7 @@ def saw_tooth(
         require_columns(mass, [*PLACE, "head", "mass", "uniform"], "saw-tooth of the first token")
         _draw_mass(axes[1], mass, places)
     for panel in axes:
-        _depth_axis(panel, places)
+        depth_axis(panel, places)
         handles, labels = panel.get_legend_handles_labels()
         figure_legend = dict(zip(labels, handles, strict=True))
         panel.legend(
@@ -114,8 +114,13 @@ def _draw_mass(axes: Axes, mass: pd.DataFrame, places: list[tuple[int, int]]) ->
     axes.set_ylabel("share of the weights")
 
 
-def _depth_axis(axes: Axes, places: list[tuple[int, int]]) -> None:
-    """Blocks in the order in which they run, a line between two loops."""
+def depth_axis(axes: Axes, places: list[tuple[int, int]]) -> None:
+    """Blocks in the order in which they run, a line between two loops.
+
+    Args:
+        axes: The panel.
+        places: Loop and layer of every block, counted from 0, in that order.
+    """
     step = -(-len(places) // MOST_TICKS)
     shown = range(0, len(places), step)
     several = len({layer for _, layer in places}) > 1
