@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from lt2theory.hf import LoopedLTForCausalLM
+from lt2theory.hf import LoopedLTForCausalLM, harness
 from lt2theory.hf.needle import GROUP, write_needle_tasks
 from lt2theory.hf.tokenizer import byte_tokenizer
 from lt2theory.models import LoopedConfig, LoopedModel, generate
@@ -140,11 +140,7 @@ def test_needles_are_answered_from_padded_batches(ran: tuple[LoopedModel, Path])
     assert 0 <= score(out, GROUP, "exact_match") <= 1
 
 
-def test_the_command_says_what_is_missing() -> None:
-    if not MISSING:
-        pytest.skip("lm_eval is installed")
-    done = subprocess.run(
-        [sys.executable, "-m", "lt2theory.hf.harness"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "pip install 'lt2theory[hf]'" in done.stderr
+def test_the_command_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lm_eval.__main__", None)
+    with pytest.raises(SystemExit, match=r"pip install 'lt2theory\[hf\]'"):
+        harness.main()
