@@ -1,8 +1,9 @@
 """What a curriculum run is told; the fields and their texts are also its command-line options."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 import tasks
 from lt2theory.cards import config_card
@@ -207,6 +208,14 @@ class CurriculumConfig(_Frozen):
         if any(rate <= 0 for rate in self.learning_rates):
             raise ValueError(f"learning_rates: got {self.learning_rates}, allowed are numbers > 0")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """`start` is left out at its default, so that runs from before it keep their hash."""
+        values = handler(self)
+        if values.get("start") == type(self).model_fields["start"].default:
+            del values["start"]
+        return values
 
     def identity(self) -> dict[str, Any]:
         """What names the run in tables.

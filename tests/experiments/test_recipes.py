@@ -11,7 +11,7 @@ from lt2theory.experiments import recipes
 from lt2theory.experiments.demo import questions
 from lt2theory.experiments.recipes import distance_probe, parity, state_based_recall, word_problem
 from lt2theory.models import LoopedModel
-from lt2theory.runs import run_status
+from lt2theory.runs import config_hash, run_status
 from lt2theory.training import CurriculumConfig, load_model, resolve, run_curriculum
 
 VARIANTS = {
@@ -131,3 +131,19 @@ def test_the_demo_asks_what_was_promised() -> None:
     names = {(config.task.name, config.label, config.seed) for config in every}
     assert len(names) == len(every), "two runs of one task could not be told apart"
     assert {config.threads for config in every} == {1}
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("parity", "ddde0bcfbe13"),
+        ("s3", "990b3d138420"),
+        ("s3-rescan", "bf01faba4156"),
+        ("s3-one-loop", "deca09d232e1"),
+        ("distance-probe", "66c38c768a1a"),
+        ("recall", "ba33db731d90"),
+    ],
+)
+def test_runs_from_before_younger_fields_keep_their_hash(name: str, digest: str) -> None:
+    """Hashes as they were before `start` and the younger fields of the model came."""
+    assert config_hash(resolve(recipes()[name]()).to_json()) == digest
