@@ -51,6 +51,15 @@ class ShowOptions:
     xz: bool = False
     """Compress the eval split with xz -9, alone and after the training text (0.7 GB of memory)."""
 
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            ValueError: One is not allowed.
+        """
+        if self.characters < 0:
+            raise ValueError(f"characters: got {self.characters}, allowed are whole numbers >= 0")
+
 
 def fetch(argv: list[str]) -> int:
     """Download a corpus that comes as a Debian package.
@@ -134,15 +143,17 @@ def show(argv: list[str]) -> int:
     options, copy = parse("lt2 data show", argv, description, options=ShowOptions, copy=JsonCopy)
     check_file(copy.json, "--json")
     corpus = Corpus(options.path)
-    shown = _document(corpus, options)
+    damaged = corpus.damaged() if options.verify else []
+    # What is damaged cannot always be read, and is not shown.
+    shown = "" if damaged else _document(corpus, options)
     result = corpus.manifest.model_dump(mode="json")
     _print(corpus.manifest)
-    print(shown)
-    damaged = corpus.damaged() if options.verify else []
+    if shown:
+        print(shown)
     if options.verify:
         result["damaged"] = damaged
         print(f"damaged: {', '.join(damaged)}" if damaged else "every shard is what it was")
-    if options.xz:
+    if options.xz and not damaged:
         found = xz_baseline(corpus)
         result["xz"] = {"alone": found.alone, "primed": found.primed}
         print(f"xz -9 of the eval split: {found.alone:.3f} bits per byte alone,")

@@ -42,6 +42,11 @@ def test_prepare_and_show(tmp_path: Path, capsys: Output, monkeypatch: pytest.Mo
     shard.write_bytes(data)
     assert main(argv) == 1
     assert "damaged: test-00000.tokens" in capsys.readouterr().out
+    # Too short to be read, and the shard of the document that is to be shown.
+    (out / "eval-00000.tokens").write_bytes(data[:80])
+    assert main([*argv, "--json", str(result)]) == 1
+    assert "damaged: eval-00000.tokens, test-00000.tokens" in capsys.readouterr().out
+    assert json.loads(result.read_text())["damaged"] == ["eval-00000.tokens", "test-00000.tokens"]
 
 
 def test_show_prints_no_control_characters(tmp_path: Path, capsys: Output) -> None:
@@ -70,6 +75,9 @@ def test_show_prints_no_control_characters(tmp_path: Path, capsys: Output) -> No
         ),
         ("prepare --sources excerpt --out c --workers -1", "workers: -1 must be >= 0"),
         ("show c", "c is no prepared corpus (it has no manifest.json; "),
+        ("show c --characters -1", "characters: got -1, allowed are whole numbers >= 0"),
+        ("prepare --sources . --out c --glob /a", "glob: '/a' is not allowed (must be a pattern"),
+        ("prepare --sources . --out c --glob b**", "glob: 'b**' is not allowed (must be a pattern"),
         ("fetch novels", "corpus: 'novels' is not one (choose from python-docs, "),
         ("fetch jargon", "--out: no value given (required)"),
     ],

@@ -121,7 +121,10 @@ def _load(folder: Path) -> tuple[Any, dict[str, str], bytes]:
             return tokenizers.Tokenizer.from_file(str(file)), _marks(folder), definition
         import transformers
 
-        made = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        # Said outright: where it is not, `transformers` asks on a terminal whether to run code.
+        made = transformers.AutoTokenizer.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False
+        )
         backend = made.backend_tokenizer
         marks = {"bos_token": made.bos_token, "eos_token": made.eos_token}
         return backend, marks, backend.to_str().encode()

@@ -133,13 +133,19 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             header = json.loads(file.read(size))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    except json.JSONDecodeError as error:
+    # Bytes that are no UTF-8 are another kind of ValueError than text that is no JSON.
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is damaged: its header is no JSON") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"{path} is damaged: its header is no JSON object")
     if header.get("version") != VERSION or header.get("dtype") not in _DTYPES:
         raise ValueError(
             f"{path} is of version {header.get('version')} and dtype {header.get('dtype')}; "
             f"this program reads version {VERSION} and dtypes {', '.join(_DTYPES)}"
         )
+    for name in ("tokens", "documents"):
+        if type(header.get(name)) is not int or header[name] < 1:
+            raise ValueError(f"{path} is damaged: {name} in its header is {header.get(name)!r}")
     return header, _ALIGN + _aligned(size)
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from importlib.resources import files
 from io import BufferedIOBase
@@ -72,8 +73,15 @@ def open_source(name: str, config: CorpusConfig) -> Source:
 
 def _below(folder: Path, glob: str) -> list[Path]:
     """Files of a folder by their names, without hidden ones."""
+    try:
+        matches = list(folder.glob(glob))
+    except (ValueError, NotImplementedError) as error:
+        reason = str(error).lower()
+        raise ValueError(
+            f"glob: {glob!r} is not allowed (must be a pattern of paths below a folder: {reason})"
+        ) from error
     names = []
-    for path in folder.glob(glob):
+    for path in matches:
         inner = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in inner.parts)
         known = glob != _ANY or inner.name.removesuffix(".gz").endswith(SUFFIXES)
@@ -117,7 +125,7 @@ class FileSource:
         for path in self._paths:
             try:
                 yield from self._of(path)
-            except (OSError, EOFError) as error:
+            except (OSError, EOFError, zlib.error) as error:
                 raise ValueError(f"{path} cannot be read: {error}") from error
 
     def _of(self, path: Path) -> Iterator[Document]:
@@ -153,7 +161,8 @@ def _of_lines(file: BufferedIOBase, path: Path, field: str) -> Iterator[Document
         origin = f"{path}:{number}"
         try:
             value = json.loads(line)
-        except ValueError as error:
+        # Deep nesting ends the parser's recursion.
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{origin} is not valid JSON: {error}") from error
         text = value.get(field) if isinstance(value, dict) else None
         yield Document(encoded(text, field, origin), origin)

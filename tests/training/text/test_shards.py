@@ -41,6 +41,9 @@ def test_damage_is_found(tmp_path: Path) -> None:
         (b"", "is no token shard"),
         (data.replace(b'"version": 1', b'"version": 7'), "is of version 7 and dtype <u2; "),
         (data.replace(b'"version"', b'"version'), "its header is no JSON"),
+        (data.replace(b'"version"', b'"\xffersion"'), "its header is no JSON"),
+        (data.replace(b'"tokens"', b'"tokenz"'), "damaged: tokens in its header is None"),
+        (data.replace(b'"documents": 1', b'"documents":-1'), "documents in its header is -1"),
     ):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=message):

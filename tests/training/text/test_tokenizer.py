@@ -111,6 +111,18 @@ def test_refusals(bpe: Path, tmp_path: Path) -> None:
         open_tokenizer(str(bare))
 
 
+def test_no_code_of_the_folder_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is typed where `transformers` would ask for leave."""
+    ran = tmp_path / "ran"
+    config = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "own.py").write_text(f"open({str(ran)!r}, 'w').close()\nclass Own: pass\n")
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    with pytest.raises(ValueError, match="cannot be read: "):
+        open_tokenizer(str(tmp_path))
+    assert not ran.exists()
+
+
 def test_a_missing_package_is_named(bpe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ValueError, match=r"needs the package tokenizers \(pip install"):
