@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,7 +18,7 @@ class ModelOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    preset: tyro.conf.Positional[str] = Field(
+    preset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRESET")] = Field(
         description="Name of the preset, such as lt2-1.3b-full-gdn; an unknown one is answered "
         "with near ones, and 'all' lists them."
     )

@@ -23,7 +23,7 @@ class Cell:
     """One run of a study.
 
     Attributes:
-        name: What a command line calls it, such as `recall-gdn+window-T4-s0`; no two cells of a
+        name: What a command line calls it, such as `recall-gdn-window-t4-s0`; no two cells of a
             study share it.
         block: The part of the study that it belongs to, one of `BLOCKS`.
         config: The run. Its step cap is `config.step_budget`, for every stage. `on` puts it on a

@@ -30,6 +30,7 @@ def test_all(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
+        ("", "PRESET: no value given (required)"),
         ("ouro", "preset: 'ouro' is not allowed (one of "),
         ("toy-gdn --batch 0", "--batch: 0 is not allowed"),
         ("toy-gdn --contexts 0", "--contexts: (0,) is not allowed (numbers >= 1)"),
