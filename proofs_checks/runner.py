@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import joblib
+import pandas as pd
 
 from lt2theory.mixers import MIXERS, LinearMixer
 from proofs_checks.claim import Claim, Record
@@ -94,6 +95,25 @@ def run(
             if on_record is not None:
                 on_record(done, len(every), outcome)
     return [outcome for outcome in outcomes if outcome is not None]
+
+
+def outcome_table(outcomes: Iterable[Outcome]) -> pd.DataFrame:
+    """Outcomes, to be read side by side.
+
+    Args:
+        outcomes: From `run` or `run_on_mixer`.
+
+    Returns:
+        One row a claim: `id`, `title`, `evidence`, `verdict`, `as expected`, `margin`,
+        `counterexample`, `seconds`.
+    """
+    names = ("id", "title", "evidence", "verdict", "margin", "counterexample", "seconds")
+    rows = [
+        {name: getattr(one.record, name) for name in names} | {"as expected": one.as_expected}
+        for one in outcomes
+    ]
+    order = [*names[:4], "as expected", *names[4:]]
+    return pd.DataFrame(rows, columns=order).fillna({"counterexample": ""})
 
 
 def run_on_mixer(mixer: str, *, fast: bool = False) -> list[Outcome]:

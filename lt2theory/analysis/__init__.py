@@ -33,6 +33,8 @@ from lt2theory.analysis.influence_law import fitted_residual as fitted_residual
 from lt2theory.analysis.influence_law import influence_law as influence_law
 from lt2theory.analysis.influence_law import influence_mean as influence_mean
 from lt2theory.analysis.influence_law import influence_std as influence_std
+from lt2theory.analysis.key_designs import coherent_keys as coherent_keys
+from lt2theory.analysis.key_designs import designed_transitions as designed_transitions
 from lt2theory.analysis.loop_influence import influence_by_loops as influence_by_loops
 from lt2theory.analysis.loop_influence import law_by_loops as law_by_loops
 from lt2theory.analysis.loop_influence import reach_by_loops as reach_by_loops
