@@ -19,6 +19,7 @@ from lt2theory.training.lm.stability import stability_lines
 from lt2theory.training.lm.step import LmStepper
 from lt2theory.training.text import Corpus, TextBatches
 from tests.training.lm.conftest import MakeLm
+from tests.training.lm.test_processes import in_two, job
 from tests.training.lm.test_run import signal_at
 
 EVERY = StabilityConfig(measure_every=4)
@@ -100,3 +101,27 @@ def test_a_reading_costs_less_than_two_per_cent_of_the_steps_between(
             stability_lines(model, batches, stepper.runtime, config, step=0)
     work = reading.get_total_flops() / config.stability.measure_every
     assert work < 0.02 * step.get_total_flops()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["fsdp", "replicate"])
+def test_two_processes_read_what_one_reads(
+    how: str,
+    corpus: Corpus,
+    make_lm: MakeLm,
+    tmp_path: Path,
+    lines: Callable[[Path], list[dict[str, Any]]],
+) -> None:
+    config = make_lm(stability=EVERY, steps=4)
+    run_lm(config, Execution(), data=corpus.folder, folder=tmp_path / "one")
+    jobs = [job(corpus, config, tmp_path / "two", how={"parallel": how})]
+    assert [code for code, _ in in_two(jobs, tmp_path)] == [0, 0]
+    one, two = (
+        [line for line in lines(tmp_path / name) if line["split"] == "stability"]
+        for name in ("one", "two")
+    )
+    assert len(one) == len(two) > 4
+    for mine, theirs in zip(one, two, strict=True):
+        assert theirs["metrics"] == pytest.approx(mine["metrics"], rel=1e-5)
+        for name, values in mine.get("curves", {}).items():
+            assert theirs["curves"][name] == pytest.approx(values, rel=1e-5)
