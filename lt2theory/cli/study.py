@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from lt2theory.cli.errors import CHECK_FAILED, DONE, INTERRUPTED, UsageError
+from lt2theory.cli.executors import ExecutorOptions, executor_of
 from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import leading_name, parse
 
 if TYPE_CHECKING:
+    from lt2theory.experiments.cells import Cells
+    from lt2theory.runs import Executor
     from lt2theory.training import Account
 
 
@@ -23,10 +26,11 @@ class StudyOptions:
     """Names of cells, with * for anything; none means all."""
     minutes: float | None = None
     """Length of the session. No cell begins that is not expected to end in it; what goes on then
-    writes a checkpoint. None goes on to the end."""
+    writes a checkpoint. None goes on to the end. With slurm the time of a job, 60 by default."""
     at_once: int | None = None
     """Cells that share the device, fewer where its memory does not hold them; by default 4 on a GPU
-    and 1 on a CPU, where cells would wait for each other."""
+    and 1 on a CPU, where cells would wait for each other. With local the processes, with slurm the
+    jobs at a time."""
     device: Literal["cuda", "cpu"] = "cuda"
     """Where to compute. The same cell on another device is another run."""
     out: Path | None = None
@@ -65,27 +69,29 @@ def run(argv: list[str]) -> int:
         0 if all the cells are done, 1 if some failed, else 130: the same command goes on.
     """
     from lt2theory.experiments.cells import in_order, studies
-    from lt2theory.experiments.study import Session, carry_out, chosen, plan
-    from lt2theory.runs import TerminalProgress, write_json
+    from lt2theory.experiments.study import chosen, plan
+    from lt2theory.runs import write_json
 
     known, usage = studies(), "lt2 curriculum study"
     name, rest = leading_name(argv, known, usage=usage, what="study")
     description = (
         "Carry out the cells of a study, several at a time, in as many calls as it takes: what is "
         f"done is skipped, what is unfinished goes on. STUDY is one of: {', '.join(known)}. Exit "
-        "code 130 says that cells are left."
+        "code 130 says that cells are left. --executor hands them to processes, a Ray cluster or "
+        "SLURM instead."
     )
     prog = f"{usage} {name}"
-    options, copy = parse(prog, rest, description, options=StudyOptions, copy=JsonCopy)
+    options, spreading, copy = parse(
+        prog, rest, description, options=StudyOptions, spreading=ExecutorOptions, copy=JsonCopy
+    )
     check_file(copy.json, "--json")
+    executor = executor_of(spreading, options)
     root = options.out or Path("runs", f"study-{name}-{options.device}")
     cells = in_order(tuple(cell.on(options.device) for cell in known[name]()))
     wanted = chosen(cells, options.cells)
     if not options.dry_run:
         check_folder(root, "--out")
-        seconds = None if options.minutes is None else 60 * options.minutes
-        session = Session(options.device, options.cells_at_once, seconds, options.overwrite)
-        ends = carry_out(cells, wanted, root, session, progress=TerminalProgress())
+        ends = _carried_out(cells, wanted, root, options, executor)
     rows = plan(wanted, root)
     if copy.json is not None:
         found = {} if options.dry_run else {name: vars(end) for name, end in ends.items()}
@@ -98,6 +104,22 @@ def run(argv: list[str]) -> int:
     if any(end.state == "failed" for end in ends.values()):
         return CHECK_FAILED
     return DONE if all(row["status"] == "done" for row in rows) else INTERRUPTED
+
+
+def _carried_out(
+    cells: "Cells", wanted: "Cells", root: Path, options: StudyOptions, executor: "Executor | None"
+) -> "dict[str, Account]":
+    """Carry out cells by an executor, or, without one, in this process for a session."""
+    from lt2theory.experiments.study import Session, carry_out
+    from lt2theory.experiments.study_spread import carry_out_by
+    from lt2theory.runs import TerminalProgress
+
+    progress, overwrite = TerminalProgress(), options.overwrite
+    if executor is not None:
+        return carry_out_by(executor, cells, wanted, root, overwrite=overwrite, progress=progress)
+    seconds = None if options.minutes is None else 60 * options.minutes
+    session = Session(options.device, options.cells_at_once, seconds, overwrite)
+    return carry_out(cells, wanted, root, session, progress=progress)
 
 
 def _print_plan(rows: Sequence[Mapping[str, Any]], at_once: int) -> None:

@@ -132,19 +132,26 @@ def _carry_out(job: Job, seat: Seat, board: Board) -> None:
         board.end(job, "failed", _said(error))
     else:
         board.end(job, "done")
-    _note_session(job, board)
+    note_session(job.folder, board.accounts[job.folder], at_once=board.at_once)
 
 
-def _note_session(job: Job, board: Board) -> None:
-    account, path = board.accounts[job.folder], job.folder / SESSIONS
-    if account.seconds and job.folder.is_dir():
+def note_session(folder: Path, account: Account, *, at_once: int) -> None:
+    """Note in a run's sessions.jsonl what a session has cost.
+
+    Args:
+        folder: The run's folder; nothing is noted where it is missing.
+        account: Where the run stands at the end of the session.
+        at_once: Runs that shared the device.
+    """
+    path = folder / SESSIONS
+    if account.seconds and folder.is_dir():
         drop_torn_line(path)
         append_line(
             path,
             {
                 "seconds": account.seconds,
                 "device_seconds": account.device_seconds,
-                "at_once": board.at_once,
+                "at_once": at_once,
             },
         )
 

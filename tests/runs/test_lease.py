@@ -60,5 +60,5 @@ def test_a_lock_that_another_host_renews_is_refused(tmp_path: Path) -> None:
     path.write_text(ELSEWHERE)
     os.utime(path, (0, 0))
     with renewed(path, interval=0.05), pytest.raises(LockedError, match="on host elsewhere"):
-        await_release(tmp_path, lease=30, interval=0.01)
+        await_release(tmp_path, lease=30.0, interval=0.01)
     assert path.exists()

@@ -150,16 +150,16 @@ def extra(name: str) -> Any:
     return importlib.import_module(name)
 
 
-def check_amounts(**amounts: float | None) -> None:
+def check_amounts(**amounts: int | float) -> None:
     """Check what a run is given.
 
     Args:
-        **amounts: Name and number: `cpus` and `workers` from 1 on, the others from 0; None passes.
+        **amounts: Name and number: `cpus` and `workers` from 1 on, the others from 0.
 
     Raises:
         ValueError: A number is not allowed.
     """
     for name, value in amounts.items():
         least = 1 if name in {"cpus", "workers"} else 0
-        if value is not None and not least <= value < float("inf"):
+        if not least <= value < float("inf"):
             raise ValueError(f"{name}: got {value}, allowed are numbers >= {least}")

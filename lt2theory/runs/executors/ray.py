@@ -68,6 +68,8 @@ class RayExecutor(Executor):
     def carry_out(
         self, run_one: RunOne, assignments: Sequence[Assignment]
     ) -> Generator[Ending, None, None]:
+        if not assignments:
+            return
         with _connected(self.address) as ray:
             self._check_room(ray)
             # Ray's own retries would hide how often a worker died.
