@@ -17,14 +17,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests conformance conformance-check performance performance-check efficiency efficiency-check study study-check ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests conformance conformance-check performance performance-check efficiency efficiency-check notebooks notebooks-sync study study-check ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
 test: lint types imports tests ledger-fast
 
-check: test slow-tests interpreter-tests harness-tests conformance-check performance-check efficiency-check study-check ledger wheel docs
+check: test slow-tests interpreter-tests harness-tests notebooks conformance-check performance-check efficiency-check study-check ledger wheel docs
 
 install: $(STAMP)
 
@@ -73,6 +73,15 @@ harness-tests: $(STAMP)
 	> $$($(HARNESS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tested.pth
 	$(HARNESS)/bin/python -m pip install --quiet lm-eval accelerate -c constraints.txt
 	$(HARNESS)/bin/python -m pytest -q tests/hf/test_harness.py
+
+# Every notebook, on tiny settings; figures need the kernel's own backend.
+notebooks: $(STAMP)
+	@mkdir -p $(RESULTS)
+	LT2_NOTEBOOKS=fast MPLBACKEND= $(PYTEST) --nbmake --nbmake-timeout=300 --junitxml=$(RESULTS)/notebooks.xml notebooks/*.ipynb
+
+# The .ipynb files anew, from the scripts.
+notebooks-sync: $(STAMP)
+	$(BIN)/python -m jupytext --quiet --to ipynb --update notebooks/*.py
 
 # docs/conformance.md anew, from the tests marked `conforms` alone.
 conformance: $(STAMP)

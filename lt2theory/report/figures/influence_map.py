@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from lt2theory.report.figures.axes import (
     new_figure,
@@ -85,6 +86,7 @@ def influence_map(
     axes.set_yticks(range(len(loops)), [str(count) for count in loops])
     axes.set_ylim(-0.5, len(loops) - 0.5)
     axes.set_xlim(-0.5, float(edges[-1]))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("loops done")
     axes.set_xlabel("distance into the past (tokens); white is exactly 0")
     place_legend(axes, keys, columns=min(len(keys), 3), ax=ax)
