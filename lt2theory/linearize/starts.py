@@ -74,7 +74,7 @@ class Start(BaseModel):
         "by ridge regression around that.",
     )
     inputs: Literal["teacher", "student"] = Field(
-        "student",
+        "teacher",
         description="Stream on which mixers are fitted: the teacher's, or that which the student's "
         "layers before give, one layer after the other (a run of the model for each).",
     )

@@ -42,7 +42,7 @@ def axis_cases(
     Returns:
         For each mixer the start itself, then each change: nothing set, rotation on and off, decays
         drawn and from the attention, gates open and drawn, outputs as copied and scaled, fits on
-        the teacher's stream, small values, convolutions drawn and left out.
+        the student's own stream, small values, convolutions drawn and left out.
     """
     base = Start() if start is None else start
     nothing: dict[str, Any] = {
@@ -57,7 +57,7 @@ def axis_cases(
     changes += [{"decay": how} for how in ("own", "attention")]
     changes += [{"gate": how} for how in ("open", "own")]
     changes += [{"output": how} for how in ("copied", "scaled")]
-    changes += [{"inputs": "teacher"}, {"value_scale": 0.1}, {"conv": "own"}]
+    changes += [{"inputs": "student"}, {"value_scale": 0.1}, {"conv": "own"}]
     starts = [Start.model_validate({**base.model_dump(), **change}) for change in changes]
     cases = []
     for pattern in patterns:

@@ -133,6 +133,7 @@ def test_mixers_that_change_from_loop_to_loop(teacher: Make, text: Text) -> None
     assert [one.layer for one in student.alignments] == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("inputs", ["teacher", "student"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -142,10 +143,11 @@ def test_mixers_that_change_from_loop_to_loop(teacher: Make, text: Text) -> None
         {"positions": "none"},
     ],
 )
-def test_axes_of_a_student(changes: dict[str, Any], teacher: Make, text: Text) -> None:
+def test_axes_of_a_student(changes: dict[str, Any], inputs: str, teacher: Make, text: Text) -> None:
     model = teacher("ouro")
     config = student_config(model.config, "gdn", **changes)
-    student = build_student(model, config, calibration=text(2, 20, 0))
+    start = Start.model_validate({"inputs": inputs})
+    student = build_student(model, config, start, calibration=text(2, 20, 0))
     assert recovery(model, student.model, text(2, 20, 1)).kl > 0
     assert len(student.alignments) == 2
 
@@ -156,7 +158,7 @@ def test_mixers_are_fitted_on_the_students_stream(kind: str, teacher: Make, text
     model, tokens = teacher(kind), text(3, 30, 0)
     config = student_config(model.config, "gdn")
     last = config.num_layers - 1
-    student = build_student(model, config, calibration=tokens)
+    student = build_student(model, config, Start(inputs="student"), calibration=tokens)
     stream = restored(student.model, model, [last])
     views = [v for v in teacher_views(stream, tokens) if v.layer == last]
     state = open_state(student.model, tokens.shape)
