@@ -12,6 +12,7 @@ from lt2theory.cards import MOST_ROWS, MOST_TEXT, card, listing
 from lt2theory.models import LoopedConfig
 from lt2theory.runs import RunFolder, Study, study_run
 from lt2theory.training import CurriculumConfig, TaskConfig, load_summary, run_curriculum
+from lt2theory.training.lm.config import LmConfig
 from proofs_checks.ledger import ledger
 
 EVIL = '<script>alert("x")</script> & more'
@@ -79,6 +80,7 @@ def test_a_run_config_names_task_and_label() -> None:
     assert EVIL in read.words
     assert "name='parity'" in read.words
     shown(config.task)
+    shown(LmConfig(model=LoopedConfig()))
     shown(config.optimiser)
 
 
