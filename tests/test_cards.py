@@ -80,7 +80,7 @@ def test_a_run_config_names_task_and_label() -> None:
     assert EVIL in read.words
     assert "name='parity'" in read.words
     shown(config.task)
-    shown(LmConfig(model=LoopedConfig()))
+    shown(LmConfig(model=LoopedConfig(), steps=1))
     shown(config.optimiser)
 
 
