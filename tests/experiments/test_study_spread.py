@@ -28,6 +28,7 @@ from lt2theory.runs import (
 from lt2theory.runs.lock import LOCK_NAME
 from lt2theory.training import CurriculumConfig
 from tests.listening import addresses, parent_of
+from tests.ray_here import ray_here
 
 EVERY = 10
 """Steps between two checkpoints."""
@@ -155,11 +156,8 @@ def test_a_cell_that_fails_is_told_and_spares_the_others(tmp_path: Path) -> None
 @pytest.fixture
 def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A Ray cluster of two nodes of one core each on this machine."""
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
     node = {"num_cpus": 1, "node_ip_address": "127.0.0.1"}
-    cluster = cluster_utils.Cluster(
+    cluster = ray_here(monkeypatch).Cluster(
         initialize_head=True, head_node_args=node | {"include_dashboard": False}
     )
     try:

@@ -154,12 +154,12 @@ def check_amounts(**amounts: int | float) -> None:
     """Check what a run is given.
 
     Args:
-        **amounts: Name and number: `cpus` and `workers` from 1 on, the others from 0.
+        **amounts: Name and number: `cpus` and `at_once` from 1 on, the others from 0.
 
     Raises:
         ValueError: A number is not allowed.
     """
     for name, value in amounts.items():
-        least = 1 if name in {"cpus", "workers"} else 0
+        least = 1 if name in {"cpus", "at_once"} else 0
         if not least <= value < float("inf"):
             raise ValueError(f"{name}: got {value}, allowed are numbers >= {least}")

@@ -112,6 +112,11 @@ def _connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    if loopback and ray.util.get_node_ip_address() != LOOPBACK:
+        raise ValueError(
+            "executor: Ray was imported before and would listen on the network; set "
+            f"{LOCAL_ONLY}=0 in the environment"
+        )
     with _own_sigterm():
         try:
             # "local", since without a name Ray takes the cluster that was last started here.
@@ -124,11 +129,6 @@ def _connected(address: str | None) -> Iterator[Any]:
         except ConnectionError as error:
             raise ValueError(f"address: no Ray cluster answers at {address}") from error
     try:
-        if loopback and ray.util.get_node_ip_address() != LOOPBACK:
-            raise ValueError(
-                f"executor: Ray was imported before, and would listen on the network; set "
-                f"{LOCAL_ONLY}=0 in the environment"
-            )
         yield ray
     finally:
         ray.shutdown()

@@ -75,7 +75,7 @@ class SlurmExecutor(Executor):
         options: dict[str, Any] | None = None,
         poll: float = 2.0,
     ) -> None:
-        check_amounts(cpus=cpus, gpus=gpus, workers=at_once, retries=retries)
+        check_amounts(cpus=cpus, gpus=gpus, at_once=at_once, retries=retries)
         if minutes < 1:
             raise ValueError(f"minutes: got {minutes}, allowed are whole numbers >= 1")
         self.cluster = cluster
