@@ -75,7 +75,7 @@ def _is_live() -> bool:
     if is_fast():
         return False
     try:
-        import ipywidgets  # noqa: F401
+        import ipywidgets  # noqa: F401 - whether it is there
         from IPython import get_ipython
     except ImportError:
         return False

@@ -39,10 +39,10 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     accepts_loss_kwargs = True
-    _no_split_modules = ["Block"]  # noqa: RUF012
+    _no_split_modules = ["Block"]  # noqa: RUF012 - as transformers declares it
     # What decays are made of: read in float32 everywhere, and too coarse in bfloat16 where a decay
     # is close to 1.
-    _keep_in_fp32_modules_strict = [r"\.(A_log|dt_bias)$"]  # noqa: RUF012
+    _keep_in_fp32_modules_strict = [r"\.(A_log|dt_bias)$"]  # noqa: RUF012 - as transformers declares it
 
     def __init__(self, config: LoopedLTConfig) -> None:
         super().__init__(config)
@@ -71,7 +71,7 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
         if model.embedding.weight.device.type != "meta":
             for parameter in model.parameters():
                 # A LoopedModel draws its own start.
-                parameter._is_hf_initialized = True  # type: ignore[attr-defined]
+                parameter._is_hf_initialized = True  # type: ignore[attr-defined]  # theirs
         self.post_init()  # type: ignore[no-untyped-call]
 
     @can_return_tuple  # type: ignore[untyped-decorator]
