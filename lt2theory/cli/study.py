@@ -143,7 +143,7 @@ def _print_plan(rows: Sequence[Mapping[str, Any]], at_once: int) -> None:
 
 
 def _print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> None:
-    """Print how this session's cells ended, and what is left."""
+    """Print how the cells that ran ended, and what is left."""
     for name, end in ends.items():
         if end.state != "waiting":
             why = f": {end.message}" if end.message else ""

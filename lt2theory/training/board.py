@@ -31,7 +31,7 @@ class Job:
 
 @dataclass
 class Account:
-    """Where a job stands in this session.
+    """Where a job stands while `share_device` runs.
 
     Attributes:
         state: `waiting` (not begun, or to be begun again), `running`, `done`, `stopped` (a
