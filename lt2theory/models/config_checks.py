@@ -1,16 +1,12 @@
 """What the fields of a configuration must be to one another."""
 
-from typing import TYPE_CHECKING
-
 from lt2theory.mixers import MIXERS, LinearMixer
+from lt2theory.models.config_layers import LayeredConfig
 from lt2theory.models.pattern import LayerSpec
 from lt2theory.ops import BACKENDS
 
-if TYPE_CHECKING:
-    from lt2theory.models.config import LoopedConfig
 
-
-def check_config(config: "LoopedConfig") -> None:
+def check_config(config: LayeredConfig) -> None:
     """Refuse fields that do not fit together.
 
     Args:
@@ -34,7 +30,7 @@ def check_config(config: "LoopedConfig") -> None:
         raise ValueError(f"backend: {config.backend!r} is not available; allowed: {allowed}")
 
 
-def _check_heads(config: "LoopedConfig", layers: tuple[LayerSpec, ...]) -> None:
+def _check_heads(config: LayeredConfig, layers: tuple[LayerSpec, ...]) -> None:
     """Refuse numbers and widths of heads that do not divide or cannot be rotated."""
     if config.head_dim is None and config.width % config.num_heads:
         raise ValueError(
@@ -59,7 +55,7 @@ def _check_heads(config: "LoopedConfig", layers: tuple[LayerSpec, ...]) -> None:
             )
 
 
-def _check_rotation(config: "LoopedConfig", layers: tuple[LayerSpec, ...]) -> None:
+def _check_rotation(config: LayeredConfig, layers: tuple[LayerSpec, ...]) -> None:
     """Refuse odd widths to be rotated, and settings of a rotation that would do nothing."""
     linear = [layer for layer in layers if _is_linear(layer)]
     for layer in linear:
@@ -83,7 +79,7 @@ def _check_rotation(config: "LoopedConfig", layers: tuple[LayerSpec, ...]) -> No
         )
 
 
-def _check_loop_state(config: "LoopedConfig") -> None:
+def _check_loop_state(config: LayeredConfig) -> None:
     """Refuse to accumulate where there is nothing, or nothing of one kind."""
     if config.loop_state != "accumulate":
         return
@@ -101,7 +97,7 @@ def _check_loop_state(config: "LoopedConfig") -> None:
             )
 
 
-def _check_decay(config: "LoopedConfig", layers: tuple[LayerSpec, ...]) -> None:
+def _check_decay(config: LayeredConfig, layers: tuple[LayerSpec, ...]) -> None:
     """Refuse a grain of the decay that would do nothing or does not fit."""
     gated = [n for n, kind in MIXERS.items() if getattr(kind, "own_decay", None) is not None]
     if config.decay_grain != "own" and not any(layer.mixer in gated for layer in layers):
@@ -121,7 +117,7 @@ def _check_decay(config: "LoopedConfig", layers: tuple[LayerSpec, ...]) -> None:
             raise ValueError(f"decay_groups: {config.decay_groups} must divide {name} {keys}")
 
 
-def _check_exits(config: "LoopedConfig") -> None:
+def _check_exits(config: LayeredConfig) -> None:
     """Refuse an expectation over exits that nobody learns."""
     if config.loop_loss == "expected" and not config.exit_gate:
         raise ValueError(
