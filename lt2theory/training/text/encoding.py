@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 from jaxtyping import Integer
 
-from lt2theory.training.text.sources import Document
+from lt2theory.training.text.documents import Document
 from lt2theory.training.text.tokenizer import Tokenizer, marked, open_tokenizer
 
 _CHUNK_BYTES = 1 << 20

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lt2theory.training.text.sources import DATASET, Document, encoded
+from lt2theory.training.text.documents import DATASET, Document, encoded
 
 
 class HubSource:

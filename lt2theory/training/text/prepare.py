@@ -11,6 +11,7 @@ from lt2theory.runs.atomic import TEMPORARY_SUFFIX
 from lt2theory.runs.lock import LOCK_NAME, locked
 from lt2theory.runs.prepare import make_folder
 from lt2theory.training.text.config import CorpusConfig
+from lt2theory.training.text.documents import Document, Source
 from lt2theory.training.text.encoding import encode_all
 from lt2theory.training.text.manifest import (
     MANIFEST,
@@ -20,7 +21,7 @@ from lt2theory.training.text.manifest import (
     read_manifest,
 )
 from lt2theory.training.text.shards import SUFFIX
-from lt2theory.training.text.sources import Document, Source, open_source
+from lt2theory.training.text.sources import open_source
 from lt2theory.training.text.tokenizer import Tokenizer, open_tokenizer
 from lt2theory.training.text.writing import SplitWriter
 from tasks.splits import SPLITS
