@@ -1,7 +1,6 @@
 """Bits per byte: what a model spends on the original text, whatever its tokenizer."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ from lt2theory.training.evaluation import LOGITS_AT_ONCE, TOKENS_AT_ONCE
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.text.batches import NO_TARGET
 from lt2theory.training.text.corpus import TokenStream
+from lt2theory.training.text.windows import filled_windows, window_batches
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,6 @@ class BitsPerByte:
     def bits_per_token(self) -> float:
         """Bits over predicted tokens: the loss, over ln 2."""
         return float(self.document_bits.sum() / self.tokens)
-
-
-@dataclass(frozen=True)
-class _Window:
-    """What of a document is read at once.
-
-    Attributes:
-        row: Which document.
-        start: Its first token.
-        stop: One after its last token; the last is predicted, not read.
-        scored: The first token that is predicted here and was not before.
-    """
-
-    row: int
-    start: int
-    stop: int
-    scored: int
 
 
 def bits_per_byte(
@@ -111,8 +94,10 @@ def bits_per_byte(
     training = model.training
     model.eval()
     with runtime.alone(), torch.no_grad():
-        for windows in _batches(stream, range(rank, count, num_ranks), length, overlap, at_once):
-            inputs, targets, ids = _filled(stream, windows)
+        for windows in window_batches(
+            stream, range(rank, count, num_ranks), length, overlap, at_once
+        ):
+            inputs, targets, ids = filled_windows(stream, windows)
             losses = _losses(model, runtime, inputs, targets, ids)
             np.add.at(bits, [window.row for window in windows], losses.sum(1) / math.log(2))
             tokens += int((targets != NO_TARGET).sum())
@@ -141,52 +126,6 @@ def _check(
             f"vocab_size: {model.config.vocab_size} of the model must be at least the "
             f"{stream.vocab_size} of the corpus"
         )
-
-
-def _batches(
-    stream: TokenStream, rows: range, length: int, context: int, at_once: int
-) -> Iterator[list[_Window]]:
-    """Windows of the documents in order, as many together as fit."""
-    batch: list[_Window] = []
-    longest = 0
-    for window in _windows(stream, rows, length, context):
-        widest = max(longest, window.stop - window.start - 1)
-        if batch and widest * (len(batch) + 1) > at_once:
-            yield batch
-            batch, widest = [], window.stop - window.start - 1
-        batch.append(window)
-        longest = widest
-    if batch:
-        yield batch
-
-
-def _windows(stream: TokenStream, rows: range, length: int, context: int) -> Iterator[_Window]:
-    """The windows of each document: every token but the first is scored in exactly one."""
-    for row in rows:
-        size = len(stream.document(row)[0])
-        start, scored = 0, 1
-        while scored < size:
-            stop = min(start + length + 1, size)
-            yield _Window(row, start, stop, scored)
-            start, scored = stop - context, stop
-
-
-def _filled(
-    stream: TokenStream, windows: list[_Window]
-) -> tuple[Int64[np.ndarray, "b t"], Int64[np.ndarray, "b t"], Int64[np.ndarray, "b t"]]:
-    """Inputs, targets and documents of windows, filled up on the right by padding."""
-    shape = len(windows), max(window.stop - window.start for window in windows) - 1
-    inputs = np.zeros(shape, dtype=np.int64)
-    targets = np.full(shape, NO_TARGET, dtype=np.int64)
-    ids = np.full(shape, -1, dtype=np.int64)
-    for row, window in enumerate(windows):
-        tokens = stream.document(window.row)[0][window.start : window.stop].astype(np.int64)
-        read = len(tokens) - 1
-        first = window.scored - window.start
-        inputs[row, :read] = tokens[:-1]
-        targets[row, first - 1 : read] = tokens[first:]
-        ids[row, :read] = 0
-    return inputs, targets, ids
 
 
 def _losses(
