@@ -13,6 +13,7 @@ from torch import Tensor
 from lt2theory.mixers import Slot, Stream
 from lt2theory.models.block import AnyMixer, Mix
 from lt2theory.models.config import LoopedConfig
+from lt2theory.models.segments import respect_segments
 from lt2theory.ops import indexer_loss, run_attention, run_factors, stabilise
 from lt2theory.ops.factors import AttentionInputs, Factors, IndexedInputs, join_factors
 
@@ -27,9 +28,6 @@ Told = Callable[[int, int, Prepared], None]
 TWICE = ("chunked", "reference")
 """Backends that are differentiable twice. Asked for by name, they keep mixers from their kernels of
 first derivatives too, which are those for calls without a slot."""
-
-_RESET = {torch.float32: -110.0, torch.float64: -800.0}
-"""Log decays whose exponential is exactly zero: they empty the state at a segment's start."""
 
 
 class LoopState:
@@ -220,35 +218,3 @@ def _remember(inputs: AttentionInputs, slot: Slot) -> None:
     slot.keys, slot.values = keys, values
     if isinstance(inputs, IndexedInputs):
         slot.index_keys = inputs.index_k
-
-
-def respect_segments(factors: Factors, stream: Stream) -> Factors:
-    """Empty the state where a segment starts, and leave it alone at padding.
-
-    Args:
-        factors: The factors that the op would receive in one unbroken stream.
-        stream: The tokens' segments.
-
-    Returns:
-        Factors with the same meaning within every segment; the very same object for an unbroken
-        stream.
-    """
-    starts = stream.starts()
-    if starts is None or stream.segments is None:
-        return factors
-    real = (stream.segments >= 0)[:, :, None, None]
-    zeros = torch.zeros_like(factors.k[..., 0])
-    decay = zeros if factors.log_decay is None else factors.log_decay
-    vector = decay.dim() == factors.k.dim()
-    decay = torch.where(real.unsqueeze(-1) if vector else real, decay, 0.0)
-    reset = torch.zeros_like(zeros)
-    reset[:, :, 0] = torch.where(starts, _RESET[zeros.dtype], 0.0).unsqueeze(-1)
-    reset = reset.unsqueeze(-1) if vector else reset
-    # Not the minimum of both everywhere: at a tie, such as no decay beside no reset, a gradient
-    # would go in halves, and to the half that is a constant.
-    decay = torch.where(reset < 0, torch.minimum(decay, reset), decay)
-    beta = None if factors.beta is None else torch.where(real, factors.beta, 0.0)
-    write = factors.write
-    if write is not None or beta is None:
-        write = torch.where(real, zeros + 1.0 if write is None else write, 0.0)
-    return replace(factors, log_decay=decay, beta=beta, write=write)
