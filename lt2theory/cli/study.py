@@ -68,7 +68,8 @@ def run(argv: list[str]) -> int:
     Returns:
         0 if all the cells are done, 1 if some failed, else 130: the same command goes on.
     """
-    from lt2theory.experiments.cells import in_order, studies
+    from lt2theory.experiments.cells import in_order
+    from lt2theory.experiments.studies import studies
     from lt2theory.experiments.study import chosen, plan
     from lt2theory.runs import write_json
 

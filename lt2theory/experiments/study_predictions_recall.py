@@ -6,7 +6,7 @@ from functools import partial
 import pandas as pd
 
 from lt2theory.experiments.study_cells import PAIR, SEEDS
-from lt2theory.experiments.study_predictions import EXPECTED, Judged, Prediction
+from lt2theory.experiments.study_prediction import EXPECTED, Judged, Prediction
 from lt2theory.experiments.study_recipes import FAMILIES, RUNGS
 from lt2theory.experiments.study_views import (
     best_floor,

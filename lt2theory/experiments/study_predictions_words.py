@@ -6,8 +6,8 @@ from typing import Literal
 import pandas as pd
 
 from lt2theory.experiments.study_cells import DIAGONAL, GROUPS, S3_SEEDS, SEEDS
-from lt2theory.experiments.study_predictions import EXPECTED, Judged, Prediction
-from lt2theory.experiments.study_ranks import RANKS
+from lt2theory.experiments.study_prediction import EXPECTED, Judged, Prediction
+from lt2theory.experiments.study_rank_rows import RANKS
 from lt2theory.experiments.study_recipes import LENGTHS
 from lt2theory.experiments.study_views import (
     HOLDS,

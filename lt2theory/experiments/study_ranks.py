@@ -7,18 +7,15 @@ run's folder, and writes the study's table anew, with rows of the split `rank`.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from lt2theory.experiments.measures import transition_ranks
-from lt2theory.runs import RunFolder, Study, read_json, write_json, write_table
+from lt2theory.experiments.study_cells import loops
+from lt2theory.experiments.study_rank_rows import FILE, LENGTH
+from lt2theory.experiments.study_table import TABLE, study_table
+from lt2theory.runs import RunFolder, Study, write_json, write_table
 
-RANKS = "rank"
-"""The split of the rows."""
-FILE = "ranks.json"
-LENGTH = 16
-"""Tokens of the inputs on which a model is measured."""
 ERASING = ("deltanet", "gdn", "kda")
 """Mixers whose transitions have a rank to speak of (theory R8)."""
 
@@ -69,20 +66,6 @@ def measure(runs: Sequence[RunFolder]) -> int:
     return found
 
 
-def rank_rows(run: RunFolder) -> Iterator[dict[str, Any]]:
-    """What was measured of a run, as rows of the tidy table.
-
-    Args:
-        run: The run.
-
-    Yields:
-        One row a number, without what names the run; none if it was not measured.
-    """
-    path = run.path / FILE
-    for metric, value in (read_json(path) if path.exists() else {}).items():
-        yield {"split": RANKS, "stage": LENGTH, "metric": metric, "value": value}
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the models of the study `loops` and write its table.
 
@@ -92,9 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 2 without a folder.
     """
-    from lt2theory.experiments.study_cells import loops
-    from lt2theory.experiments.study_table import TABLE, study_table
-
     given = sys.argv[1:] if arguments is None else list(arguments)
     if len(given) != 1:
         sys.stderr.write("usage: python -m lt2theory.experiments.study_ranks STUDY\n")

@@ -2,7 +2,7 @@
 
 Its rows are those of `lt2theory.runs.tables` without what only one run's report needs: learning
 curves keep some points a stage, and curves along the sequence some positions. Rows of the
-splits `cost` and `rank` (`lt2theory.experiments.study_ranks`) are added, and the columns of
+splits `cost` and `rank` (`lt2theory.experiments.study_rank_rows`) are added, and the columns of
 `CELL_COLUMNS`.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lt2theory.experiments.cells import Cell, Cells
-from lt2theory.experiments.study_ranks import rank_rows
+from lt2theory.experiments.study_rank_rows import rank_rows
 from lt2theory.runs import COLUMNS, RunFolder, read_table, run_status, run_table
 from lt2theory.runs.environment import ENVIRONMENT, read_record
 from lt2theory.runs.jsonl import read_lines

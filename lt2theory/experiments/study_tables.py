@@ -8,7 +8,7 @@ import pandas as pd
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.study_paper import LINES, compared
 from lt2theory.experiments.study_predictions import judged, predictions
-from lt2theory.experiments.study_ranks import RANKS
+from lt2theory.experiments.study_rank_rows import RANKS
 from lt2theory.experiments.study_recipes import FAMILIES
 from lt2theory.experiments.study_views import (
     best_floor,

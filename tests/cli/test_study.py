@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from lt2theory.cli import main
-from lt2theory.experiments import cells as cells_of
-from lt2theory.experiments.cells import Cell, Cells, in_order, smoke
+from lt2theory.experiments import studies as studies_of
+from lt2theory.experiments.cells import Cell, Cells, in_order
+from lt2theory.experiments.studies import smoke
 from lt2theory.experiments.study_table import read_study_table
 from lt2theory.runs import run_status
 from lt2theory.training import CurriculumConfig
@@ -28,7 +29,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Cells:
         )
         for cell in smoke()
     )
-    monkeypatch.setattr(cells_of, "studies", lambda: {"smoke": lambda: cells})
+    monkeypatch.setattr(studies_of, "studies", lambda: {"smoke": lambda: cells})
     return cells
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from lt2theory.experiments.cells import Cell, in_order, smoke, studies
+from lt2theory.experiments.cells import Cell, in_order
 from lt2theory.experiments.recipes import state_based_recall, word_problem
+from lt2theory.experiments.studies import smoke, studies
 from lt2theory.models.flops import step_flops
 
 

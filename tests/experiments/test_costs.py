@@ -2,8 +2,9 @@
 
 import pytest
 
-from lt2theory.experiments.cells import Cell, smoke
+from lt2theory.experiments.cells import Cell
 from lt2theory.experiments.costs import MEASURED, Measured, gpu_seconds, step_ms
+from lt2theory.experiments.studies import smoke
 from lt2theory.models.flops import step_flops
 
 

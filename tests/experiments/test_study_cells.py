@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from lt2theory.experiments.cells import Cell, in_order, studies
+from lt2theory.experiments.cells import Cell, in_order
+from lt2theory.experiments.studies import studies
 from lt2theory.experiments.study_cells import GROUPS, PAIR, S3_SEEDS, SEEDS, loops
 from lt2theory.experiments.study_recipes import (
     FAMILIES,

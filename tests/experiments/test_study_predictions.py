@@ -7,14 +7,8 @@ import pandas as pd
 import pytest
 
 from lt2theory.experiments.study_cells import DIAGONAL, GROUPS, loops
-from lt2theory.experiments.study_predictions import (
-    EXPECTED,
-    UNRUN,
-    Judged,
-    Prediction,
-    judged,
-    predictions,
-)
+from lt2theory.experiments.study_prediction import EXPECTED, Judged, Prediction
+from lt2theory.experiments.study_predictions import UNRUN, judged, predictions
 from lt2theory.experiments.study_recipes import FAMILIES
 from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
 

@@ -7,7 +7,8 @@ import pytest
 
 from lt2theory.experiments.cells import Cell
 from lt2theory.experiments.study_cells import loops
-from lt2theory.experiments.study_ranks import FILE, RANKS, main, measure, rank_rows
+from lt2theory.experiments.study_rank_rows import FILE, RANKS, rank_rows
+from lt2theory.experiments.study_ranks import main, measure
 from lt2theory.experiments.study_recipes import exact_start
 from lt2theory.experiments.study_table import TABLE, read_study_table, study_table
 from lt2theory.runs import RunFolder, Study, read_json, write_json
@@ -55,7 +56,7 @@ def test_the_command_writes_the_table(
     trained: tuple[Cell, RunFolder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell, run = trained
-    monkeypatch.setattr("lt2theory.experiments.study_cells.loops", lambda: (cell,))
+    monkeypatch.setattr("lt2theory.experiments.study_ranks.loops", lambda: (cell,))
     assert main([]) == 2
     assert main([str(run.path.parent)]) == 0
     table = read_study_table(run.path.parent / TABLE)

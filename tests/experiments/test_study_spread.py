@@ -12,7 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from lt2theory.experiments.cells import Cell, Cells, smoke
+from lt2theory.experiments.cells import Cell, Cells
+from lt2theory.experiments.studies import smoke
 from lt2theory.experiments.study import Session, carry_out
 from lt2theory.experiments.study_spread import carry_out_by
 from lt2theory.experiments.study_table import read_study_table

@@ -5,7 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lt2theory.experiments.cells import Cells, smoke
+from lt2theory.experiments.cells import Cells
+from lt2theory.experiments.studies import smoke
 from lt2theory.experiments.study import Session, carry_out
 from lt2theory.experiments.study_table import (
     CELL_COLUMNS,

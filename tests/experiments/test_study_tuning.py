@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from lt2theory.experiments.cells import studies
 from lt2theory.experiments.search_space import described, draw_settings
 from lt2theory.experiments.searches import searches
+from lt2theory.experiments.studies import studies
 from lt2theory.experiments.study_table import CELL_COLUMNS, TABLE
 from lt2theory.experiments.study_tuning import SEEDS, SETTINGS, main, ranking, tuning_cells
 from lt2theory.experiments.tuning import SEED
