@@ -61,30 +61,29 @@ class DeltaMixer(LinearMixer):
         q = unit(q.unflatten(-1, (self.options.num_heads, -1)))
         return q, unit(k.unflatten(-1, factors)), v.unflatten(-1, factors)
 
-    def fuses(self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None) -> bool:
-        """Whether kernels of ours make the factors: of an unbroken stream without history.
+    def fuses(self, x: Float[Tensor, "b t d"], slot: Slot | None) -> bool:
+        """Whether kernels of ours make the factors: where there is no history to keep.
 
         Args:
             x: Input `[b t d]`.
-            stream: Segments of these tokens.
             slot: Convolution history, or None.
 
         Returns:
             Whether `fused_factors` serves.
         """
-        return bool(
-            self.options.conv_width and slot is None and stream.segments is None and can_fuse(x)
-        )
+        return bool(self.options.conv_width and slot is None and can_fuse(x))
 
     def fused_factors(
         self,
         x: Float[Tensor, "b t d"],
+        stream: Stream,
         decay: tuple[Float[Tensor, "h d"], Float[Tensor, " h"], Float[Tensor, " h"]] | None = None,
     ) -> Factors:
         """Queries, keys, values, beta and the decay by one product and our kernels.
 
         Args:
             x: Input `[b t d]`.
+            stream: Segments of these tokens.
             decay: Projection, `A_log` and `dt_bias` of one decay a head, or None without one here.
 
         Returns:
@@ -102,7 +101,7 @@ class DeltaMixer(LinearMixer):
         z = F.linear(x, torch.cat(matrices))
         widths = [options.head_dim, options.value_dim]
         sizes = [options.num_heads, self.num_factors, *widths, self.beta_range]
-        q, k, v, beta, log_decay = delta_inputs(z, taps, log_rate, bias, sizes)
+        q, k, v, beta, log_decay = delta_inputs(z, taps, log_rate, bias, sizes, stream.segments)
         return Factors(q, k, v, log_decay=None if decay is None else log_decay, beta=beta)
 
     @property

@@ -23,8 +23,8 @@ class DeltaNet(DeltaMixer):
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
-        if self.fuses(x, stream, slot):
-            return rotate_factors(self.fused_factors(x), stream, self.options)
+        if self.fuses(x, slot):
+            return rotate_factors(self.fused_factors(x, stream), stream, self.options)
         q, k, v = self.project(x, stream, slot)
         factors = Factors(q, k, v, beta=self.erase_strength(x))
         return rotate_factors(factors, stream, self.options)

@@ -41,12 +41,12 @@ class GatedDeltaNet(DeltaMixer):
     def prepare(
         self, x: Float[Tensor, "b t d"], stream: Stream, slot: Slot | None = None
     ) -> Factors:
-        if self.fuses(x, stream, slot):
+        if self.fuses(x, slot):
             decays = num_decays(self.options, self.own_decay)
             if decays == 1:
                 decay = (self.a_proj.weight, self.A_log, self.dt_bias)
-                return rotate_factors(self.fused_factors(x, decay), stream, self.options)
-            factors = replace(self.fused_factors(x), log_decay=self.log_decay(x))
+                return rotate_factors(self.fused_factors(x, stream, decay), stream, self.options)
+            factors = replace(self.fused_factors(x, stream), log_decay=self.log_decay(x))
             return rotate_factors(factors, stream, self.options)
         q, k, v = self.project(x, stream, slot)
         factors = Factors(q, k, v, log_decay=self.log_decay(x), beta=self.erase_strength(x))

@@ -50,8 +50,8 @@ class KimiDeltaAttention(DeltaMixer):
         log_decay = None
         if num_decays(self.options, self.own_decay):
             log_decay = mamba_decay(self.f_proj(x), self.A_log, self.dt_bias, self.options.head_dim)
-        if self.fuses(x, stream, slot):
-            factors = replace(self.fused_factors(x), log_decay=log_decay)
+        if self.fuses(x, slot):
+            factors = replace(self.fused_factors(x, stream), log_decay=log_decay)
             return rotate_factors(factors, stream, self.options)
         q, k, v = self.project(x, stream, slot)
         factors = Factors(q, k, v, log_decay=log_decay, beta=self.erase_strength(x))

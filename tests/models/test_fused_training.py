@@ -38,9 +38,11 @@ def build(mixer: str, *, batch: int = 2, **options: object) -> tuple[LoopedModel
     return model, torch.randint(11, (batch, 19), generator=rng)
 
 
-def step(model: LoopedModel, tokens: Tensor) -> tuple[Tensor, Gradients]:
+def step(
+    model: LoopedModel, tokens: Tensor, documents: Tensor | None = None
+) -> tuple[Tensor, Gradients]:
     model.zero_grad()
-    logits = model(tokens)
+    logits = model(tokens, documents=documents)
     F.cross_entropy(logits.float().flatten(0, 1), tokens.flatten()).backward()
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     return logits.detach(), gradients
@@ -58,6 +60,25 @@ def test_float32_is_as_in_plain_torch(fuse: Callable[[], None], mixer: str) -> N
     logits, gradients = step(model, tokens)
     fuse()
     found, same = step(model, tokens)
+    torch.testing.assert_close(found, logits, atol=1e-5, rtol=1e-4)
+    assert worst(same, gradients) < 2e-5
+
+
+@pytest.mark.interpreter
+@pytest.mark.parametrize("mixer", ["gdn", "kda"])
+def test_packed_documents_are_as_in_plain_torch(
+    fuse: Callable[[], None], monkeypatch: pytest.MonkeyPatch, mixer: str
+) -> None:
+    """Language models train on windows that cross the borders of documents."""
+    model, tokens = build(mixer)
+    documents = (torch.arange(19) >= torch.tensor([[7], [12]])).long() - torch.tensor([[0], [1]])
+    logits, gradients = step(model, tokens, documents)
+    fuse()
+    calls = []
+    inputs = delta.delta_inputs
+    monkeypatch.setattr(delta, "delta_inputs", lambda *x: calls.append(x) or inputs(*x))
+    found, same = step(model, tokens, documents)
+    assert len(calls) == 4
     torch.testing.assert_close(found, logits, atol=1e-5, rtol=1e-4)
     assert worst(same, gradients) < 2e-5
 

@@ -42,6 +42,7 @@ def delta_inputs(
     log_rate: Tensor | None,
     bias: Tensor | None,
     sizes: list[int],
+    segments: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Unit queries and keys, values, beta and log decay, from their projections side by side.
 
@@ -57,6 +58,8 @@ def delta_inputs(
         bias: `[h]`, or None for no decay.
         sizes: Heads h, factors a token f, key width k, value width v, and the upper end of beta; c
             is h (k + f k + f v).
+        segments: Segment of each token `[b t]`, int64; a tap that reaches into another one reads
+            zero. None: one unbroken stream.
 
     Returns:
         q `[b t h k]`, k `[b t f h k]`, v `[b t f h v]`, beta `[b t f h]` and the log decay
@@ -69,8 +72,8 @@ def delta_inputs(
     q, k, v, beta, decay = _outputs(z, log_rate, sizes)
     launch(
         forward_kernel, _grid(z, sizes),
-        z, taps, q, k, v, z.shape[1], writes=(q, k, v),
-        **_layout(z, taps, sizes),
+        z, taps, _given(segments, z), q, k, v, z.shape[1], writes=(q, k, v),
+        **_layout(z, taps, sizes), PACKED=segments is not None,
     )  # fmt: skip
     rows, columns, tile = _tile_of_gates(z, sizes)
     launch(
@@ -90,6 +93,8 @@ def delta_inputs_backward(
     taps: Tensor,
     log_rate: Tensor | None,
     bias: Tensor | None,
+    segments: Tensor | None,
+    *,
     sizes: list[int],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of `delta_inputs`.
@@ -100,6 +105,7 @@ def delta_inputs_backward(
         taps: As in `delta_inputs`.
         log_rate: As in `delta_inputs`.
         bias: As in `delta_inputs`.
+        segments: As in `delta_inputs`.
         sizes: As in `delta_inputs`.
 
     Returns:
@@ -116,14 +122,14 @@ def delta_inputs_backward(
     parts = z.new_empty(grid[0], width, channels, dtype=torch.float32)
     launch(
         before_silu_kernel, grid,
-        z, taps, d_q, d_k, d_v, before, parts, length,
-        writes=(before, parts), **_layout(z, taps, sizes),
+        z, taps, _given(segments, z), d_q, d_k, d_v, before, parts, length,
+        writes=(before, parts), **_layout(z, taps, sizes), PACKED=segments is not None,
     )  # fmt: skip
     d_z = torch.empty_like(z)
     launch(
         inputs_kernel, (grid[0], -(-channels // _CHANNELS)),
-        before, taps, d_z, length, CHANNELS=channels, STRIDE=z.shape[2],
-        BC=_CHANNELS, BT=_STRETCH, W=width, writes=(d_z,),
+        before, taps, _given(segments, z), d_z, length, CHANNELS=channels, STRIDE=z.shape[2],
+        BC=_CHANNELS, BT=_STRETCH, W=width, PACKED=segments is not None, writes=(d_z,),
     )  # fmt: skip
     rows, columns, tile = _tile_of_gates(z, sizes)
     decays = 0 if log_rate is None else sizes[0]
@@ -149,6 +155,7 @@ def _shapes(
     log_rate: Tensor | None,
     bias: Tensor | None,
     sizes: list[int],
+    segments: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     return _outputs(z, log_rate, sizes)
 
@@ -160,6 +167,8 @@ def _backward_shapes(
     taps: Tensor,
     log_rate: Tensor | None,
     bias: Tensor | None,
+    segments: Tensor | None,
+    *,
     sizes: list[int],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     d_rate, d_bias = (
@@ -169,8 +178,8 @@ def _backward_shapes(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, ctx.sizes = inputs
-    ctx.save_for_backward(*tensors)
+    *tensors, ctx.sizes, segments = inputs
+    ctx.save_for_backward(*tensors, segments)
 
 
 def _differentiate(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -179,10 +188,10 @@ def _differentiate(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
             "short convolution: its kernels have first derivatives only; ask for backend 'chunked' "
             "where create_graph is needed"
         )
-    saved = ctx.saved_tensors
-    found = delta_inputs_backward(list(grads), *saved, ctx.sizes)
+    *saved, segments = ctx.saved_tensors
+    found = delta_inputs_backward(list(grads), *saved, segments, sizes=ctx.sizes)
     given = (None if x is None else d for x, d in zip(saved, found, strict=True))
-    return (*given, None)
+    return (*given, None, None)
 
 
 delta_inputs.register_autograd(_differentiate, setup_context=_save)

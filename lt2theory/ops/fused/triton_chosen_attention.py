@@ -16,6 +16,7 @@ from torch import Tensor
 from lt2theory.ops.fused.triton_lone_attention import lone_kernel
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 from lt2theory.ops.fused.triton_shares import find_keys, join_shares
+from lt2theory.ops.triton_softmax import add_tile
 
 
 @triton.jit
@@ -60,13 +61,7 @@ def _chosen_kernel(
         v = tl.load(V + at[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
         s = tl.dot(q, tl.trans(k), input_precision=PREC) * scale
         s = tl.where(real[None, :], s, float("-inf"))
-        higher = tl.maximum(top, tl.max(s, 1))
-        base = tl.where(higher == float("-inf"), 0.0, higher)
-        p = tl.exp(s - base[:, None])
-        shrink = tl.exp(top - base)
-        total = total * shrink + tl.sum(p, 1)
-        acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PREC)
-        top = higher
+        top, total, acc = add_tile(s, v, top, total, acc, False, PREC)
     row = (group * R + r) * SPLITS + split
     tl.store(TOP + row, top, mask=r < R)
     tl.store(TOTAL + row, total, mask=r < R)

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
+from lt2theory.ops.triton_softmax import add_tile
 
 _KEYS_AT_A_TIME = 64
 
@@ -70,13 +71,7 @@ def _split_kernel(
         v = tl.load(V + at[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
         s = tl.dot(q, tl.trans(k), input_precision=PREC) * scale
         s = tl.where(real[None, :], s, float("-inf"))
-        higher = tl.maximum(top, tl.max(s, 1))
-        base = tl.where(higher == float("-inf"), 0.0, higher)
-        p = tl.exp(s - base[:, None])
-        shrink = tl.exp(top - base)
-        total = total * shrink + tl.sum(p, 1)
-        acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PREC)
-        top = higher
+        top, total, acc = add_tile(s, v, top, total, acc, False, PREC)
         start += BN
     row = (group * SPLITS + split) * R + r
     tl.store(TOP + row, top, mask=r < R)

@@ -21,12 +21,27 @@ def _region(H: tl.constexpr, F: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr
 
 @triton.jit
 @no_type_check
-def _before(Z, TAPS, b, t, length, STRIDE: tl.constexpr, here, real, W: tl.constexpr):
+def _joined(SEGMENTS, b, t, other, length, PACKED: tl.constexpr):
+    """Which of some tokens belong to the text of another token beside them."""
+    there = (other >= 0) & (other < length)
+    if PACKED:
+        own = tl.load(SEGMENTS + b * length + t, mask=t < length, other=-2)
+        its = tl.load(SEGMENTS + b * length + other, mask=there, other=-3)
+        there = there & (own == its)
+    return there
+
+
+@triton.jit
+@no_type_check
+def _before(
+    Z, TAPS, SEGMENTS, b, t, length,
+    STRIDE: tl.constexpr, here, real, W: tl.constexpr, PACKED: tl.constexpr,
+):  # fmt: skip
     """The convolution of some tokens and channels, before its silu."""
     pre = tl.zeros([t.shape[0], here.shape[0]], tl.float32)
     for j in tl.static_range(W):
         at = t - (W - 1 - j)
-        mask = ((at >= 0) & (at < length))[:, None] & real[None, :]
+        mask = _joined(SEGMENTS, b, t, at, length, PACKED)[:, None] & real[None, :]
         z = load_wide(Z, (b * length + at)[:, None] * STRIDE + here[None, :], mask)
         pre += z * load_wide(TAPS, here * W + j, real)[None, :]
     return pre
@@ -35,9 +50,9 @@ def _before(Z, TAPS, b, t, length, STRIDE: tl.constexpr, here, real, W: tl.const
 @triton.jit(do_not_specialize=["length"])
 @no_type_check
 def forward_kernel(
-    Z, TAPS, Q, K, V, length,
+    Z, TAPS, SEGMENTS, Q, K, V, length,
     H: tl.constexpr, F: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, STRIDE: tl.constexpr,
-    BD: tl.constexpr, BT: tl.constexpr, W: tl.constexpr,
+    BD: tl.constexpr, BT: tl.constexpr, W: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """One program a stretch of tokens of one sequence, and a head."""
     stretches = tl.cdiv(length, BT)
@@ -47,7 +62,7 @@ def forward_kernel(
     c = tl.arange(0, BD)
     real = c < size
     inside = (t < length)[:, None] & real[None, :]
-    pre = _before(Z, TAPS, b, t, length, STRIDE, first + c, real, W)
+    pre = _before(Z, TAPS, SEGMENTS, b, t, length, STRIDE, first + c, real, W, PACKED)
     y = pre * tl.sigmoid(pre)
     token = (b * length + t)[:, None]
     if value < 0:
@@ -63,9 +78,9 @@ def forward_kernel(
 @triton.jit(do_not_specialize=["length"])
 @no_type_check
 def before_silu_kernel(
-    Z, TAPS, D_Q, D_K, D_V, BEFORE, PARTS, length,
+    Z, TAPS, SEGMENTS, D_Q, D_K, D_V, BEFORE, PARTS, length,
     H: tl.constexpr, F: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, STRIDE: tl.constexpr,
-    BD: tl.constexpr, BT: tl.constexpr, W: tl.constexpr,
+    BD: tl.constexpr, BT: tl.constexpr, W: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """Gradient before the silu, and this stretch's part of the gradient of the taps."""
     CHANNELS: tl.constexpr = H * (1 + F) * DK + H * F * DV
@@ -77,7 +92,7 @@ def before_silu_kernel(
     real = c < size
     here = first + c
     inside = (t < length)[:, None] & real[None, :]
-    pre = _before(Z, TAPS, b, t, length, STRIDE, here, real, W)
+    pre = _before(Z, TAPS, SEGMENTS, b, t, length, STRIDE, here, real, W, PACKED)
     token = (b * length + t)[:, None]
     gate = tl.sigmoid(pre)
     g = tl.zeros([BT, BD], tl.float32)
@@ -95,7 +110,7 @@ def before_silu_kernel(
     tl.store(BEFORE + token * CHANNELS + here[None, :], g, mask=inside)
     for j in tl.static_range(W):
         past = t - (W - 1 - j)
-        mask = ((past >= 0) & (past < length))[:, None] & real[None, :]
+        mask = _joined(SEGMENTS, b, t, past, length, PACKED)[:, None] & real[None, :]
         z = load_wide(Z, (b * length + past)[:, None] * STRIDE + here[None, :], mask)
         row = tl.program_id(0).to(tl.int64) * W + j
         tl.store(PARTS + row * CHANNELS + here, tl.sum(g * z, 0), mask=real)
@@ -104,9 +119,9 @@ def before_silu_kernel(
 @triton.jit(do_not_specialize=["length"])
 @no_type_check
 def inputs_kernel(
-    BEFORE, TAPS, GRAD, length,
+    BEFORE, TAPS, SEGMENTS, GRAD, length,
     CHANNELS: tl.constexpr, STRIDE: tl.constexpr,
-    BC: tl.constexpr, BT: tl.constexpr, W: tl.constexpr,
+    BC: tl.constexpr, BT: tl.constexpr, W: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
     """Gradient of the inputs: the convolution turned round in time."""
     stretches = tl.cdiv(length, BT)
@@ -117,7 +132,7 @@ def inputs_kernel(
     total = tl.zeros([BT, BC], tl.float32)
     for j in tl.static_range(W):
         later = t + (W - 1 - j)
-        mask = (later < length)[:, None] & real[None, :]
+        mask = _joined(SEGMENTS, b, t, later, length, PACKED)[:, None] & real[None, :]
         before = load_wide(BEFORE, (b * length + later)[:, None] * CHANNELS + c[None, :], mask)
         total += before * load_wide(TAPS, c * W + j, real)[None, :]
     at = (b * length + t)[:, None] * STRIDE + c[None, :]

@@ -21,11 +21,12 @@ DEVICES = [
 SIZES = [[1, 1, 16, 16, 2], [2, 3, 24, 40, 1], [4, 1, 32, 32, 1]]
 
 
-def plain(inputs: list[Tensor], sizes: list[int]) -> list[Tensor]:
+def plain(inputs: list[Tensor], sizes: list[int], segments: Tensor | None = None) -> list[Tensor]:
     z, taps, *gates = inputs
     heads, factors, key_width, value_width, beta_range = sizes
     channels, betas = len(taps), factors * heads
-    stream = Stream(torch.arange(z.shape[1]).expand(z.shape[:2]))
+    past = None if segments is None else segments[:, :0]
+    stream = Stream(torch.arange(z.shape[1]).expand(z.shape[:2]), segments, past)
     y = F.silu(short_convolution(z[..., :channels], taps[:, None], stream))
     keys, values = heads * key_width, factors * heads * value_width
     q, k, v = y.split([keys, factors * keys, values], -1)
@@ -49,9 +50,20 @@ def problem(sizes: list[int], length: int, width: int, *, decays: bool = True) -
     return inputs
 
 
-def run(inputs: list[Tensor], sizes: list[int]) -> list[Tensor]:
+def packed(length: int) -> Tensor:
+    """Segments that begin inside a stretch, at its border and one token later, behind padding."""
+    starts = torch.zeros(2, length, dtype=torch.int64)
+    starts[0, [t for t in (2, 3, 64, 65, 100) if t < length]] = 1
+    starts[1, [t for t in (5, 63, 128) if t < length]] = 1
+    segments = starts.cumsum(1)
+    segments[1] -= 1
+    return segments
+
+
+def run(inputs: list[Tensor], sizes: list[int], segments: Tensor | None = None) -> list[Tensor]:
     z, taps, *gates = inputs
-    found = delta_inputs(z, taps, *(gates or (None, None)), sizes)
+    segments = None if segments is None else segments.to(z.device)
+    found = delta_inputs(z, taps, *(gates or (None, None)), sizes, segments)
     return list(found if gates else found[:4])
 
 
@@ -59,14 +71,16 @@ def run(inputs: list[Tensor], sizes: list[int]) -> list[Tensor]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("length", "width"), [(1, 4), (67, 4), (130, 3)])
 @pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("is_packed", [False, True])
 def test_values_and_gradients(
-    device: str, dtype: torch.dtype, length: int, width: int, sizes: list[int]
+    device: str, dtype: torch.dtype, length: int, width: int, sizes: list[int], is_packed: bool
 ) -> None:
     decays = sizes != SIZES[2]
+    segments = packed(length) if is_packed else None
     inputs = problem(sizes, length, width, decays=decays)
     given = [x.to(device, dtype).requires_grad_() for x in inputs]
     exact = [x.detach().cpu().double().requires_grad_() for x in given]
-    wanted, found = plain(exact, sizes), run(given, sizes)
+    wanted, found = plain(exact, sizes, segments), run(given, sizes, segments)
     rng = torch.Generator().manual_seed(4)
     weights = [torch.randn(w.shape, generator=rng, dtype=torch.float64) for w in wanted]
     sum((w * x).sum() for w, x in zip(weights, wanted, strict=True)).backward()
@@ -113,8 +127,10 @@ def test_gradients_are_the_same_twice_and_have_no_gradients_themselves(device: s
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("decays", [True, False])
-def test_is_an_operator_of_torch(device: str, decays: bool) -> None:
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_is_an_operator_of_torch(device: str, decays: bool, is_packed: bool) -> None:
     sizes = SIZES[1]
     inputs = problem(sizes, 9, 4, decays=decays)
     z, taps, *gates = (x.to(device, torch.float32).requires_grad_() for x in inputs)
-    torch.library.opcheck(delta_inputs, (z, taps, *(gates or (None, None)), sizes))
+    segments = packed(9).to(device) if is_packed else None
+    torch.library.opcheck(delta_inputs, (z, taps, *(gates or (None, None)), sizes, segments))
