@@ -104,11 +104,22 @@ class LoopedParts(LoopedBlocks):
         Returns:
             Logits.
         """
-        head = self.embedding.weight if self.config.tie_embeddings else self.head.weight
-        return F.linear(self._normed(h), head)
+        return F.linear(self.head_inputs(h), self.head_weight)
 
-    def _normed(self, h: Tensor) -> Tensor:
-        """What the head and the exit gate read."""
+    @property
+    def head_weight(self) -> Float[Tensor, "vocab d"]:
+        """Weights of the head `[vocab d]`: the embedding's where the two are tied."""
+        return self.embedding.weight if self.config.tie_embeddings else self.head.weight
+
+    def head_inputs(self, h: Float[Tensor, "*tokens d"]) -> Float[Tensor, "*tokens d"]:
+        """What the head and the exit gate read: `read_out` without its product.
+
+        Args:
+            h: Residual stream after a loop.
+
+        Returns:
+            The stream after the final norm, unless that stands between the loops already.
+        """
         return h if self.config.norm_between_loops else self.norm(h, product_dtype(h))
 
     def exit_log_probabilities(
@@ -127,5 +138,5 @@ class LoopedParts(LoopedBlocks):
         """
         if not self.config.exit_gate:
             raise ValueError("exit_gate: False is not allowed here (the model has no exit gate)")
-        gates = [self.exit_gate(self._normed(h)).squeeze(-1) for h in states]
+        gates = [self.exit_gate(self.head_inputs(h)).squeeze(-1) for h in states]
         return exit_log_probabilities(torch.stack(gates))

@@ -1,8 +1,10 @@
 """Ctrl-C and SIGTERM end a run between two steps, with a checkpoint."""
 
 import contextlib
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
@@ -14,14 +16,24 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Whether somebody has asked the run to stop.
+    """Whether somebody has asked the run to stop, or its time is over.
 
-    Attributes:
-        requested: True after the first signal.
+    Args:
+        seconds: Time it has from now; None for no end.
     """
 
-    def __init__(self) -> None:
-        self.requested = False
+    def __init__(self, seconds: float | None = None) -> None:
+        self._signalled = False
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+
+    @property
+    def requested(self) -> bool:
+        """True after the first signal, and when the time is over."""
+        return self._signalled or time.monotonic() >= self._end
+
+    @requested.setter
+    def requested(self, asked: bool) -> None:
+        self._signalled = asked
 
     def check(self) -> None:
         """Stop here if a signal has come.
@@ -34,15 +46,18 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def stop_requests() -> Iterator[StopRequest]:
+def stop_requests(seconds: float | None = None) -> Iterator[StopRequest]:
     """Turn the first SIGINT or SIGTERM into a request; a second one acts at once, as usual.
 
-    Outside the main thread Python delivers no signals, so there nothing is ever requested.
+    Outside the main thread Python delivers no signals, so there only the end of time is a request.
+
+    Args:
+        seconds: Time after which the run is to stop as if a signal had come; None for no end.
 
     Yields:
         The request, to be asked between steps.
     """
-    request = StopRequest()
+    request = StopRequest(seconds)
     if threading.current_thread() is not threading.main_thread():
         yield request
         return

@@ -1,6 +1,7 @@
 """Parameter groups and optimisers: what is decayed, what Muon takes, and AdamW for the rest."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -35,13 +36,14 @@ def parameter_groups(model: LoopedModel) -> dict[str, list[nn.Parameter]]:
 
 
 def make_optimisers(
-    model: LoopedModel, config: LmOptimiserConfig
+    model: LoopedModel, config: LmOptimiserConfig, factors: Mapping[str, float] | None = None
 ) -> tuple[torch.optim.Optimizer, ...]:
     """AdamW (arXiv 1711.05101), or Muon (Jordan et al. 2024) for the matrices and AdamW beside it.
 
     Args:
-        model: The model, on its device and sharded already.
+        model: The model, on its device and sharded already; what has no gradient is left out.
         config: Settings; the learning rate is set before every step.
+        factors: Of the learning rate, by name of the parameter; 1 for those that are not named.
 
     Returns:
         The optimisers, which share no parameter.
@@ -52,15 +54,14 @@ def make_optimisers(
     groups = parameter_groups(model)
     decay = config.weight_decay
     of_embeddings = decay if config.decay_embeddings else 0.0
-    small = [
-        {"params": groups["embedding"], "weight_decay": of_embeddings},
-        {"params": groups["other"], "weight_decay": 0.0},
-    ]
-    matrices = {"params": groups["matrix"], "weight_decay": decay}
+    factor_of = {id(p): (factors or {}).get(name, 1.0) for name, p in model.named_parameters()}
+    matrices = _by_factor(groups["matrix"], factor_of, decay)
+    small = _by_factor(groups["embedding"], factor_of, of_embeddings)
+    small += _by_factor(groups["other"], factor_of, 0.0)
     if config.name == "adamw":
-        return _allocated(torch.optim.AdamW([matrices, *small], betas=config.betas, fused=True))
+        return _allocated(torch.optim.AdamW([*matrices, *small], betas=config.betas, fused=True))
     check_muon()
-    muon = torch.optim.Muon([matrices], momentum=config.momentum, adjust_lr_fn="match_rms_adamw")
+    muon = torch.optim.Muon(matrices, momentum=config.momentum, adjust_lr_fn="match_rms_adamw")
     return _allocated(muon, torch.optim.AdamW(small, betas=config.betas, fused=True))
 
 
@@ -75,6 +76,19 @@ def check_muon() -> None:
             f"optimiser.name: 'muon' needs torch >= 2.9, and this is {torch.__version__}; "
             "allowed: 'adamw'"
         )
+
+
+def _by_factor(
+    parameters: Sequence[nn.Parameter], factor_of: Mapping[int, float], decay: float
+) -> list[dict[str, Any]]:
+    """One group for every factor of the learning rate, of what is trained."""
+    groups: dict[float, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        if parameter.requires_grad:
+            groups.setdefault(factor_of[id(parameter)], []).append(parameter)
+    return [
+        {"params": own, "weight_decay": decay, "factor": factor} for factor, own in groups.items()
+    ]
 
 
 def _allocated(*optimisers: torch.optim.Optimizer) -> tuple[torch.optim.Optimizer, ...]:
@@ -97,8 +111,8 @@ def set_rate(optimisers: Sequence[torch.optim.Optimizer], rate: float) -> None:
 
     Args:
         optimisers: The optimisers, changed in place.
-        rate: The rate.
+        rate: The rate; each group's is so many times its factor.
     """
     for optimiser in optimisers:
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]

@@ -11,77 +11,25 @@ from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
 from lt2theory.models import LoopedConfig, LoopedModel
-from lt2theory.models.loop_loss import loop_loss
+from lt2theory.training.lm.objective import StepObjective
 from lt2theory.training.lm.options import Execution, LmOptimiserConfig, Parallel
 from lt2theory.training.lm.ranks import Ranks
-
-
-class Objective(nn.Module):
-    """What a step minimises, as a module: sharding hooks into its call.
-
-    Args:
-        model: The model.
-        auxiliary_weight: Weight of the losses that parts of it have of their own.
-    """
-
-    def __init__(self, model: LoopedModel, auxiliary_weight: float) -> None:
-        super().__init__()
-        self.model = model
-        self.auxiliary_weight = auxiliary_weight
-
-    def forward(
-        self,
-        inputs: Int[Tensor, "b t"],
-        targets: Int[Tensor, "b t"],
-        documents: Int[Tensor, "b t"] | None,
-        *,
-        label_share: float,
-        row_share: float,
-    ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
-        """Contribution of some windows to the loss of a step.
-
-        Args:
-            inputs: Ids.
-            targets: The id after each; -100 where there is none.
-            documents: Documents of the inputs; None where each row is one unbroken stream.
-            label_share: Their share of the step's labels, by which means over labels are weighted.
-            row_share: Their share of its windows, likewise for auxiliary losses.
-
-        Returns:
-            The contribution, with a gradient, and by name those to the numbers that are reported:
-            `loss`, `loop_<n>_loss`, `exit_<n>` and `<name>_loss`, without.
-        """
-        own: dict[str, Tensor] = {}
-        wanted = own if self.auxiliary_weight else None
-        found = loop_loss(self.model, inputs, targets, documents=documents, losses=wanted)
-        total = found.total * label_share
-        seen = {"loss": total.detach()}
-        if len(found.by_loop) > 1:
-            for loop, value in enumerate(found.by_loop, start=1):
-                seen[f"loop_{loop}_loss"] = value * label_share
-        for loop, value in enumerate(() if found.exits is None else found.exits, start=1):
-            seen[f"exit_{loop}"] = value * label_share
-        for name, value in own.items():
-            total = total + self.auxiliary_weight * row_share * value
-            seen[f"{name}_loss"] = value.detach() * row_share
-        return total, seen
 
 
 class Placement:
     """A model on all processes.
 
     Args:
-        model: The model, whole, with the same weights in every process.
+        objective: What is minimised, with the model in it, whole and with the same weights in
+            every process.
         ranks: The processes.
         parallel: `fsdp` or `replicate`; without effect for one process.
         reshard: Whether gathered weights are freed after each use.
-        auxiliary_weight: As in `Objective`.
 
     Attributes:
         objective: To be called for every part of a step's windows.
@@ -90,15 +38,15 @@ class Placement:
 
     def __init__(
         self,
-        model: LoopedModel,
+        objective: StepObjective,
         ranks: Ranks,
         *,
         parallel: Parallel,
         reshard: bool,
-        auxiliary_weight: float,
     ) -> None:
+        model = objective.model
         self.model = model
-        self.objective = Objective(model, auxiliary_weight)
+        self.objective = objective
         self._ranks = ranks
         self._reshard = reshard
         self.sharded = ranks.size > 1 and parallel == "fsdp"
@@ -180,12 +128,15 @@ class Placement:
                 yield module
 
 
-def choose_parallel(execution: Execution, optimiser: LmOptimiserConfig) -> Parallel:
+def choose_parallel(
+    execution: Execution, optimiser: LmOptimiserConfig, whole: str = ""
+) -> Parallel:
     """`fsdp` or `replicate`, as the execution asks, or as the rest needs it.
 
     Args:
         execution: How the run is carried out.
         optimiser: Its optimiser.
+        whole: What of the objective needs whole weights, in words; nothing if it does not.
 
     Returns:
         The way in which processes share the work.
@@ -194,6 +145,7 @@ def choose_parallel(execution: Execution, optimiser: LmOptimiserConfig) -> Paral
         ValueError: Sharding is asked for together with what needs whole weights.
     """
     needs = ["optimiser.name 'muon'"] * (optimiser.name == "muon") + ["compile"] * execution.compile
+    needs += [whole] * bool(whole)
     if execution.parallel == "fsdp" and needs:
         raise ValueError(
             f"parallel: got 'fsdp', but {needs[0]} needs whole weights; allowed: 'replicate'"

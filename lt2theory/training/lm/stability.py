@@ -15,7 +15,7 @@ from lt2theory.models import LoopedModel
 from lt2theory.models.loop_loss import loop_loss
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.runtime import Runtime
-from lt2theory.training.text import TextBatches
+from lt2theory.training.text import Windows
 
 
 def stability_due(config: LmConfig, step: int) -> bool:
@@ -33,7 +33,7 @@ def stability_due(config: LmConfig, step: int) -> bool:
 
 
 def stability_lines(
-    model: LoopedModel, batches: TextBatches, runtime: Runtime, config: LmConfig, *, step: int
+    model: LoopedModel, batches: Windows, runtime: Runtime, config: LmConfig, *, step: int
 ) -> list[dict[str, Any]]:
     """Read the instruments.
 

@@ -1,20 +1,23 @@
 """One step of training: the windows of this process in parts, gradients, clipping, optimisers."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from lt2theory.models import LoopedModel
 from lt2theory.training.lm.config import LmConfig
+from lt2theory.training.lm.objective import LmObjective, Place, StepObjective
 from lt2theory.training.lm.optimisers import make_optimisers, set_rate
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.placement import Placement, choose_parallel, starting_model
 from lt2theory.training.lm.ranks import Ranks
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.stepper import check_compiler
-from lt2theory.training.text import NO_TARGET, TextBatch, TextBatches
+from lt2theory.training.text import NO_TARGET, TextBatch, Windows
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,25 @@ class Share:
     labels: int
 
 
+@dataclass(frozen=True)
+class Learner:
+    """What a run trains and by what objective, where it is no language model from its own draw.
+
+    Attributes:
+        model: The model at step 0, on this process's device, with the dtype of the masters and the
+            same in every process. Parameters without `requires_grad` stay as they are.
+        objective: Makes what is minimised of it.
+        factors: Of the learning rate, by name of the parameter; 1 for those that are not named.
+        whole: What of the objective needs whole weights in every process, in words; nothing if it
+            does not.
+    """
+
+    model: LoopedModel
+    objective: Callable[[LoopedModel], StepObjective]
+    factors: Mapping[str, float] = field(default_factory=dict)
+    whole: str = ""
+
+
 class LmStepper:
     """Takes the steps of a run.
 
@@ -43,6 +65,7 @@ class LmStepper:
         execution: How it is carried out.
         ranks: The processes.
         batches: The windows.
+        learner: What is trained; None for a language model from the run's own draw.
 
     Attributes:
         placement: The model on all processes.
@@ -54,27 +77,29 @@ class LmStepper:
     """
 
     def __init__(
-        self, config: LmConfig, execution: Execution, ranks: Ranks, batches: TextBatches
+        self,
+        config: LmConfig,
+        execution: Execution,
+        ranks: Ranks,
+        batches: Windows,
+        learner: Learner | None = None,
     ) -> None:
         if config.batch_size % ranks.size:
             raise ValueError(
                 f"batch_size: {config.batch_size} must be a multiple of the {ranks.size} processes"
             )
-        parallel = choose_parallel(execution, config.optimiser)
+        learner = language_model(config, ranks) if learner is None else learner
+        parallel = choose_parallel(execution, config.optimiser, learner.whole)
         check_compiler(execution.compile)
         self.config = config
         self.ranks = ranks
         self.runtime = lm_runtime(ranks.device, config.dtype)
-        model = starting_model(config.model, config.seed, ranks, config.weight_dtype)
+        model = learner.model
         model.compiled = execution.compile
         self.placement = Placement(
-            model,
-            ranks,
-            parallel=parallel,
-            reshard=execution.reshard,
-            auxiliary_weight=config.optimiser.auxiliary_weight,
+            learner.objective(model), ranks, parallel=parallel, reshard=execution.reshard
         )
-        self.optimisers = make_optimisers(model, config.optimiser)
+        self.optimisers = make_optimisers(model, config.optimiser, learner.factors)
         self._batches = batches
         self._rows = config.batch_size // ranks.size
         self._at_once = min(execution.micro_batch_size or self._rows, self._rows)
@@ -108,14 +133,17 @@ class LmStepper:
             labels: Labels that all processes read.
 
         Returns:
-            Numbers by name: those of `Objective`, and `gradient_norm` before clipping; the same in
-            every process.
+            Numbers by name: the objective's, and `gradient_norm` before clipping; the same in every
+            process.
         """
         placement = self.placement
         placement.model.zero_grad(set_to_none=True)
         seen: dict[str, Tensor] = {}
+        first_row = self.ranks.rank * self._rows
         for number, part in enumerate(share.parts, start=1):
             placement.begin_part(last=number == len(share.parts))
+            placement.objective.place = Place(share.step, self.config.total_steps, first_row)
+            first_row += len(part.inputs)
             for name, value in self._backward(part, labels).items():
                 seen[name] = seen[name] + value if name in seen else value
         placement.finish_gradients()
@@ -148,7 +176,7 @@ class LmStepper:
                 inputs,
                 targets,
                 None if unbroken else documents,
-                label_share=float((part.targets != NO_TARGET).sum()) / labels,
+                label_share=float((part.targets != NO_TARGET).sum()) / max(labels, 1.0),
                 row_share=len(part.inputs) / self.config.batch_size,
             )
         (loss * self.placement.gradient_scale).backward()
@@ -159,6 +187,20 @@ class LmStepper:
         if self.ranks.device.type == "cpu":
             return torch.from_numpy(array)
         return torch.from_numpy(array).pin_memory().to(self.ranks.device, non_blocking=True)
+
+
+def language_model(config: LmConfig, ranks: Ranks) -> Learner:
+    """A language model from a draw of its own.
+
+    Args:
+        config: The run.
+        ranks: The processes.
+
+    Returns:
+        What learns.
+    """
+    model = starting_model(config.model, config.seed, ranks, config.weight_dtype)
+    return Learner(model, lambda own: LmObjective(own, config.optimiser.auxiliary_weight))
 
 
 def lm_runtime(device: torch.device, dtype: str) -> Runtime:

@@ -24,10 +24,10 @@ from lt2theory.training.lm.records import (
 from lt2theory.training.lm.schedule import rate_at
 from lt2theory.training.lm.sinks import Sink
 from lt2theory.training.lm.stability import stability_due, stability_lines
-from lt2theory.training.lm.step import LmStepper
+from lt2theory.training.lm.step import Learner, LmStepper
 from lt2theory.training.lm.throughput import Throughput, peak_tflops
 from lt2theory.training.signals import StopRequest
-from lt2theory.training.text import Corpus, TextBatches
+from lt2theory.training.text import Corpus, TextBatches, Windows
 
 
 class LmTrainer:
@@ -40,6 +40,8 @@ class LmTrainer:
         ranks: The processes.
         folder: The run's folder.
         run: The same, open for writing, in the first process; None in the others.
+        learner: What is trained; None for a language model from the run's own draw.
+        windows: What is read; None for the corpus's train split in a shuffled order.
 
     Attributes:
         state: Where the run is.
@@ -57,6 +59,8 @@ class LmTrainer:
         ranks: Ranks,
         folder: Path,
         run: RunFolder | None,
+        learner: Learner | None = None,
+        windows: Windows | None = None,
     ) -> None:
         self.config = config
         self.ranks = ranks
@@ -64,15 +68,14 @@ class LmTrainer:
         self.run = run
         self.sinks: list[Sink] = []
         self.progress: Progress | None = None
-        batches = TextBatches(
+        self._held_out = corpus.stream("eval") if config.evaluate_every else None
+        self._batches = windows or TextBatches(
             corpus.stream("train"),
             length=config.sequence_length,
             batch_size=config.batch_size,
             seed=config.seed,
         )
-        self._held_out = corpus.stream("eval") if config.evaluate_every else None
-        self._batches = batches
-        self.stepper = LmStepper(config, execution, ranks, batches)
+        self.stepper = LmStepper(config, execution, ranks, self._batches, learner)
         self.checkpoints = Checkpoints(
             folder / CHECKPOINTS,
             ranks,

@@ -7,6 +7,7 @@ and step; `bits_per_byte` evaluates a model beside `xz_baseline`.
 from lt2theory.training.text.batches import NO_TARGET as NO_TARGET
 from lt2theory.training.text.batches import TextBatch as TextBatch
 from lt2theory.training.text.batches import TextBatches as TextBatches
+from lt2theory.training.text.batches import Windows as Windows
 from lt2theory.training.text.bits import BitsPerByte as BitsPerByte
 from lt2theory.training.text.bits import bits_per_byte as bits_per_byte
 from lt2theory.training.text.config import CorpusConfig as CorpusConfig

@@ -1,7 +1,7 @@
 """Training batches of a corpus: `batch = f(seed, step)`, the same for any number of ranks."""
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int64
@@ -27,6 +27,23 @@ class TextBatch(NamedTuple):
     inputs: Int64[np.ndarray, "b t"]
     targets: Int64[np.ndarray, "b t"]
     documents: Int64[np.ndarray, "b t"]
+
+
+@runtime_checkable
+class Windows(Protocol):
+    """Windows of a step, as a pure function of the step and the row."""
+
+    def rows(self, step: int, start: int, stop: int) -> TextBatch:
+        """Some windows of a step.
+
+        Args:
+            step: Steps done before.
+            start: The first window.
+            stop: One after the last.
+
+        Returns:
+            `stop - start` windows.
+        """
 
 
 class TextBatches:

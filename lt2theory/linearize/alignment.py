@@ -1,0 +1,159 @@
+"""Alignment: mixers or whole blocks of the student give what the teacher's give at each place."""
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from lt2theory.linearize.forcing import Forced, force, student_after, student_mixed
+from lt2theory.linearize.objectives import ObjectiveConfig, TeacherObjective
+from lt2theory.mixers.base import at_least_float32
+from lt2theory.models import LoopedModel
+
+Distance = Literal["mse", "norm"]
+
+
+class Alignment(ObjectiveConfig):
+    """Stages 1 and 2 of arXiv 2504.14366: attention outputs, then hidden states.
+
+    The loss is summed over layers and averaged over loops, tokens and channels: a block that is
+    shared by T loops is not trained T times as hard.
+    """
+
+    kind: Literal["alignment"] = "alignment"
+    target: Literal["mixer", "block"] = Field(
+        "mixer",
+        description="What is compared: outputs of the mixers after their output projection, or "
+        "the residual stream after each block, before any final norm.",
+    )
+    distance: Distance = Field(
+        "mse",
+        description="Mean square over channels, or the Euclidean norm times width^-1/2, which is "
+        "less ruled by single large channels.",
+    )
+    whole: ClassVar[str] = "an alignment of single mixers"
+
+    def build(self, student: LoopedModel, teacher: LoopedModel) -> "AlignmentObjective":
+        """As in `ObjectiveConfig`.
+
+        Args:
+            student: The student.
+            teacher: The teacher.
+
+        Returns:
+            The objective.
+
+        Raises:
+            ValueError: The two have other shapes.
+        """
+        _check_shapes(student, teacher)
+        return AlignmentObjective(student, teacher, self)
+
+
+class AlignmentObjective(TeacherObjective):
+    """What `Alignment` minimises.
+
+    Args:
+        student: The student.
+        teacher: The teacher.
+        config: What is compared, and how.
+    """
+
+    def __init__(self, student: LoopedModel, teacher: LoopedModel, config: Alignment) -> None:
+        super().__init__(student, teacher)
+        self.config = config
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "b t"],
+        targets: Int[Tensor, "b t"],
+        documents: Int[Tensor, "b t"] | None,
+        *,
+        label_share: float,
+        row_share: float,
+    ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+        """As in `StepObjective`: a mean over all tokens, whether or not they have a label.
+
+        Args:
+            inputs: Ids.
+            targets: Not read.
+            documents: Documents of the inputs, or None.
+            label_share: Not read.
+            row_share: The windows' share of the step's.
+
+        Returns:
+            The contribution, and `loss` and `relative_error`: the mean square of the differences
+            over that of the targets, over all places.
+        """
+        losses: list[Tensor] = []
+        errors: list[Tensor] = []
+
+        def visit(place: Forced) -> None:
+            if not _is_new(self.model, self.teacher, place):
+                return
+            if self.config.target == "mixer":
+                own, target = student_mixed(self.model, place), place.mixed
+            else:
+                own, target = student_after(self.model, place), place.after
+            losses.append(distance(own, target, self.config.distance))
+            errors.append(_relative_error(own.detach(), target))
+
+        force(self.teacher, self.model, inputs, documents, visit)
+        total = torch.stack(losses).sum() / self.model.config.num_loops * row_share
+        error = torch.stack(errors).mean() * row_share
+        return total, {"loss": total.detach(), "relative_error": error}
+
+
+def distance(
+    own: Float[Tensor, "b t d"], target: Float[Tensor, "b t d"], kind: Distance
+) -> Float[Tensor, ""]:
+    """How far two streams are apart, a mean over tokens, in at least float32.
+
+    Args:
+        own: The student's.
+        target: The teacher's.
+        kind: `mse` or `norm`.
+
+    Returns:
+        `mean |own - target|^2 / d`, or `mean |own - target| / sqrt(d)`.
+    """
+    difference = at_least_float32(own) - at_least_float32(target)
+    if kind == "mse":
+        return difference.square().mean()
+    # The least number keeps the gradient finite where a block is its teacher's already.
+    size = difference.square().sum(-1).clamp_min(torch.finfo(difference.dtype).tiny).sqrt()
+    mean: Tensor = size.mean() / math.sqrt(difference.shape[-1])
+    return mean
+
+
+def _is_new(student: LoopedModel, teacher: LoopedModel, place: Forced) -> bool:
+    """Whether the student's mixer at a place is of another kind than the teacher's."""
+    return (
+        student.config.loops[place.loop][place.layer]
+        != (teacher.config.loops[place.loop][place.layer])
+    )
+
+
+def _relative_error(own: Tensor, target: Tensor) -> Tensor:
+    scale = at_least_float32(target).square().mean()
+    return distance(own, target, "mse") / scale
+
+
+def _check_shapes(student: LoopedModel, teacher: LoopedModel) -> None:
+    """Refuse models whose places are not each other's.
+
+    Raises:
+        ValueError: A field differs.
+    """
+    for name in ("width", "num_layers", "num_loops", "sandwich_norm", "norm_between_loops"):
+        own, theirs = getattr(student.config, name), getattr(teacher.config, name)
+        if own != theirs:
+            raise ValueError(f"{name}: {own} of the student must be the teacher's, {theirs}")
+    if student.config.loops == teacher.config.loops:
+        raise ValueError(
+            f"pattern: {student.config.pattern!r} of the student is the teacher's: no mixer is "
+            "left to align"
+        )
