@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lt2theory.ops.sparse.choice_launch import Blocks, Choice, cut
-from lt2theory.ops.sparse.masked_launch import LOG2_E, Heads, Tiling, kind_of
-from lt2theory.ops.sparse.span_launch import Gradients, Parts, Piece, sizes_of
+from lt2theory.ops.sparse.nsa_parts import Gradients, Parts, Piece
+from lt2theory.ops.sparse.tiling import LOG2_E, Heads, Tiling, kind_of, sizes_of
 
 _BUFFER = 2**30
 """Bytes of what the queries of a piece have of every block, and of the blocks' importance."""

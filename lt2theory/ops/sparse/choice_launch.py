@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int32
 from torch import Tensor
 
-from lt2theory.ops.sparse.masked_launch import LOG2_E, Tiling, kind_of
+from lt2theory.ops.sparse.nsa_parts import Branch, Piece
 from lt2theory.ops.sparse.nsa_spans import Spans
-from lt2theory.ops.sparse.span_launch import Branch, Piece, sizes_of
+from lt2theory.ops.sparse.tiling import LOG2_E, Tiling, kind_of, sizes_of
 
 MOST_BLOCKS = 2**15
 """Complete blocks whose importance for one query fits a program's registers."""

@@ -28,12 +28,12 @@ from lt2theory.ops.sparse.index_launch import (
 )
 from lt2theory.ops.sparse.masked_launch import (
     Gradients,
-    Heads,
     Masks,
     add_gradients,
     attend,
     fill_masks,
 )
+from lt2theory.ops.sparse.tiling import Heads
 
 _GATHER = 32
 """A key that one query head gathers costs about as much as so many that a tile of them reads."""

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int32, Int64
 from torch import Tensor
 
 from lt2theory.ops.sparse.dsa_reference import IndexedProblem
+from lt2theory.ops.sparse.tiling import precision
 
 _BUFFER = 2**26
 """Scores of one block of queries in all rows of the batch: 256 MiB."""
@@ -240,18 +241,6 @@ def selected_keys_lists(indexer: Indexer) -> Int32[Tensor, "b t 1 c"]:
             BLOCK=min(2048, triton.next_power_of_2(block.keys)),
         )  # fmt: skip
     return lists
-
-
-def precision(x: Tensor) -> str:
-    """How tensor cores multiply: float32 by three products, which lose nothing that matters.
-
-    Args:
-        x: One of the factors.
-
-    Returns:
-        A value of `input_precision`.
-    """
-    return "tf32x3" if x.dtype == torch.float32 else "tf32"
 
 
 def _round_up(number: int, unit: int) -> int:

@@ -10,28 +10,8 @@ import torch
 from jaxtyping import Float, Int8, Int32
 from torch import Tensor
 
-from lt2theory.ops.sparse.index_launch import Block, Thresholds, precision
-
-LOG2_E = 1.4426950408889634
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """How one kernel is cut.
-
-    Attributes:
-        queries: Queries of a tile.
-        keys: Keys of a tile. Both divide 64, but that `queries` may be 128 where a program has one
-            tile of queries.
-        warps: Warps of a program.
-        stages: Tiles that are loaded ahead.
-    """
-
-    queries: int
-    keys: int
-    warps: int
-    stages: int
-
+from lt2theory.ops.sparse.index_launch import Block, Thresholds
+from lt2theory.ops.sparse.tiling import LOG2_E, Heads, Tiling, kind_of, sizes_of
 
 TILINGS = {
     ("forward", "half"): Tiling(128, 64, 8, 2),
@@ -45,23 +25,6 @@ TILINGS = {
     ("key_gradient", "float32"): Tiling(32, 32, 4, 1),
 }
 """By kernel and by what a tile must hold: halves, keys wider than 128, or float32."""
-
-
-@dataclass(frozen=True)
-class Heads:
-    """What the attention reads, in contiguous tensors.
-
-    Attributes:
-        q: Queries `[b t h k]`.
-        k: Keys `[b m g k]`.
-        v: Values `[b m g v]`.
-        scale: Factor on the scores.
-    """
-
-    q: Float[Tensor, "b t h k"]
-    k: Float[Tensor, "b m g k"]
-    v: Float[Tensor, "b m g v"]
-    scale: float
 
 
 @dataclass(frozen=True)
@@ -171,20 +134,6 @@ def add_gradients(heads: Heads, block: Block, masks: Masks, gradients: Gradients
     _launch(key_gradient_kernel, "key_gradient", heads, block, masks, written)
 
 
-def kind_of(heads: Heads) -> str:
-    """What a tile of these heads must hold.
-
-    Args:
-        heads: What is attended to.
-
-    Returns:
-        The second part of a key of `TILINGS`.
-    """
-    if heads.q.dtype == torch.float32:
-        return "float32"
-    return "wide" if heads.q.shape[-1] > 128 else "half"
-
-
 @dataclass(frozen=True)
 class _Tiles:
     """The tiles that are not empty of every line `[b line along]`, how many, and a line's width."""
@@ -217,12 +166,10 @@ def _launch(
     kernel: Any, name: str, heads: Heads, block: Block, masks: Masks, tensors: tuple[Tensor, ...]
 ) -> None:
     """Run a kernel on every tile of queries and head, or of keys and key head."""
-    import triton
-
     from lt2theory.ops.sparse.triton_index import TILE
 
-    batch, length, count, width = heads.q.shape
-    num_keys, groups, values = heads.v.shape[1:]
+    batch, length, count, _ = heads.q.shape
+    num_keys, groups = heads.k.shape[1:3]
     tiling = TILINGS[name, kind_of(heads)]
     if name == "key_gradient":
         lists = _tiles(block, masks, merged=1, transposed=True)
@@ -234,8 +181,5 @@ def _launch(
         heads.q, heads.k, heads.v, masks.mask, lists.places, lists.count, *tensors,
         heads.scale * LOG2_E, *(() if name == "forward" else (heads.scale,)),
         length, num_keys, block.start, *block.order.shape[1:], *lists.places.shape[1:],
-        H=count, G=groups, DK=width, DV=values, BM=tiling.queries, BN=tiling.keys,
-        BK=max(16, triton.next_power_of_2(width)), BV=max(16, triton.next_power_of_2(values)),
-        LINE=lists.width, TILE=TILE, PREC=precision(heads.q),
-        num_warps=tiling.warps, num_stages=tiling.stages,
+        H=count, G=groups, LINE=lists.width, TILE=TILE, **sizes_of(heads, tiling),
     )  # fmt: skip

@@ -19,11 +19,11 @@ from torch.autograd.function import once_differentiable
 
 from lt2theory.ops.sparse import block_launch, span_launch
 from lt2theory.ops.sparse.choice_launch import MOST_BLOCKS, Blocks, Choice, choose
-from lt2theory.ops.sparse.masked_launch import Heads
 from lt2theory.ops.sparse.nsa_chunked import chunked_block_sparse, no_larger_than_the_text
+from lt2theory.ops.sparse.nsa_parts import Branch, Gradients, whole
 from lt2theory.ops.sparse.nsa_reference import BlockSparseProblem
 from lt2theory.ops.sparse.nsa_spans import Layout
-from lt2theory.ops.sparse.span_launch import Branch, Gradients, whole
+from lt2theory.ops.sparse.tiling import Heads
 from lt2theory.ops.workload import AttentionWorkload, is_interpreting
 
 _WIDEST = 256

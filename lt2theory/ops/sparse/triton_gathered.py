@@ -17,6 +17,8 @@ from jaxtyping import Float, Int32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lt2theory.ops.triton_softmax import add_tile, finish
+
 _KEYS_AT_A_TIME = 32
 
 
@@ -53,18 +55,8 @@ def _forward_kernel(
         v = tl.load(V + at[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
         s = tl.dot(q, tl.trans(k), input_precision=PREC) * scale
         s = tl.where(read[None, :], s, float("-inf"))
-        higher = tl.maximum(top, tl.max(s, 1))
-        # A list may be empty so far; minus infinity minus itself would be NaN.
-        base = tl.where(higher == float("-inf"), 0.0, higher)
-        p = tl.exp(s - base[:, None])
-        shrink = tl.exp(top - base)
-        total = total * shrink + tl.sum(p, 1)
-        acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PREC)
-        top = higher
-    some = total > 0
-    o = acc / tl.where(some, total, 1.0)[:, None]
-    # Plus infinity makes every probability of an empty list zero on the way back.
-    lse = tl.where(some, top + tl.log(tl.where(some, total, 1.0)), float("inf"))
+        top, total, acc = add_tile(s, v, top, total, acc, False, PREC)
+    o, lse = finish(top, total, acc, False)
     o_mask = (r < R)[:, None] & (w < DV)[None, :]
     tl.store(
         OUT + (row * R + r[:, None]) * DV + w[None, :], o.to(OUT.dtype.element_ty), mask=o_mask

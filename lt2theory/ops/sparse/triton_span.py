@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from lt2theory.ops.interpreting import whole_range
+from lt2theory.ops.triton_softmax import add_tile, finish
 from lt2theory.ops.workload import is_interpreting
 
 if is_interpreting():
@@ -61,19 +62,8 @@ def span_forward_kernel(
             s = tl.dot(q, tl.trans(rest), acc=s, input_precision=PREC)
         seen = (m[None, :] >= low[:, None]) & (m[None, :] < high[:, None])
         s = tl.where(seen, s * scale, float("-inf"))
-        higher = tl.maximum(top, tl.max(s, 1))
-        # Nothing may be seen so far; minus infinity minus itself would be NaN.
-        base = tl.where(higher == float("-inf"), 0.0, higher)
-        p = tl.exp2(s - base[:, None])
-        shrink = tl.exp2(top - base)
-        total = total * shrink + tl.sum(p, 1)
-        acc = acc * shrink[:, None]
-        acc = tl.dot(p.to(v.dtype), v, acc=acc, input_precision=PREC)
-        top = higher
-    some = total > 0
-    o = acc / tl.where(some, total, 1.0)[:, None]
-    # Plus infinity makes every probability zero on the way back.
-    lse = tl.where(some, top + tl.log2(tl.where(some, total, 1.0)), float("inf"))
+        top, total, acc = add_tile(s, v, top, total, acc, True, PREC)
+    o, lse = finish(top, total, acc, True)
     o_mask = (n < N)[:, None] & (w < DV)[None, :]
     tl.store(OUT + at[:, None] * DV + w[None, :], o.to(OUT.dtype.element_ty), mask=o_mask)
     tl.store(LSE + at, lse, mask=n < N)

@@ -12,14 +12,15 @@ from torch import Tensor
 
 from lt2theory.ops.sparse import block_launch, choice_launch, span_launch, triton_backend
 from lt2theory.ops.sparse.choice_launch import Blocks
-from lt2theory.ops.sparse.masked_launch import Heads
 from lt2theory.ops.sparse.nsa import _runs
+from lt2theory.ops.sparse.nsa_parts import whole
 from lt2theory.ops.sparse.nsa_reference import (
     BlockSparseProblem,
     reference_block_sparse,
     selected_keys,
 )
 from lt2theory.ops.sparse.nsa_spans import Layout, Spans
+from lt2theory.ops.sparse.tiling import Heads
 from lt2theory.ops.sparse.triton_backend import triton_block_sparse
 
 DEVICES = [
@@ -188,7 +189,7 @@ def choices(problem: BlockSparseProblem) -> Tensor:
     compressed, _, _ = triton_backend._branches(heads, plan)
     output = heads.q.new_empty(*heads.q.shape[:3], heads.v.shape[3])
     lse = heads.q.new_empty(heads.q.shape[:3], dtype=torch.float32)
-    piece = span_launch.whole(heads)
+    piece = whole(heads)
     span_launch.attend(compressed, output, lse, piece)
     choice = choice_launch.choose(compressed, lse, plan.layout.earlier, blocks, piece)
     mask = torch.zeros(batch * groups, length, num_keys, dtype=torch.bool)
