@@ -2,7 +2,8 @@
 """Attention of one new token to chosen blocks of a buffer and to a window, gated and joined.
 
 One kernel: keys are split among programs, and whichever program of a key head comes last joins
-what all have found, weighs the branches and applies the output gate.
+what all have found, weighs the branches and applies the output gate. Where a key head has one query
+head, its products fill a sixteenth of a tile and still cost less time than the loads.
 """
 
 from dataclasses import dataclass
@@ -13,10 +14,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lt2theory.ops.fused.triton_lone_attention import lone_kernel
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 from lt2theory.ops.fused.triton_shares import find_keys, join_shares
-from lt2theory.ops.triton_softmax import add_tile
+
+_KEYS = 64
+"""Keys of a tile."""
+
+
+@triton.jit
+@no_type_check
+def _tile(HEAD, at, real, begin, D: tl.constexpr, B: tl.constexpr):
+    """Numbers begin to begin + B of the width D of some keys or values."""
+    c = begin + tl.arange(0, B)
+    return tl.load(
+        HEAD + at[:, None] * D + c[None, :], mask=real[:, None] & (c < D)[None, :], other=0.0
+    )
 
 
 @triton.jit
@@ -28,10 +40,14 @@ def _chosen_kernel(
     SHARE: tl.constexpr, LISTED: tl.constexpr, SPLITS: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BRANCHES: tl.constexpr, GATE: tl.constexpr,
-    BR: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, BS: tl.constexpr,
+    BR: tl.constexpr, BN: tl.constexpr, BS: tl.constexpr,
+    BK: tl.constexpr, RK: tl.constexpr, BV: tl.constexpr, RV: tl.constexpr,
     PREC: tl.constexpr, STAGES: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    """One program a row, key head and share; LISTED shares of the blocks, then of the window."""
+    """One program a row, key head and share; LISTED shares of the blocks, then of the window.
+
+    Widths are cut in two, BK and RK, BV and RV, each a power of two: little of a tile is empty.
+    """
     group = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     b = group // G
@@ -41,38 +57,55 @@ def _chosen_kernel(
     length = tl.load(LENGTH)
     first = tl.load(FIRST + b)
     r = tl.arange(0, BR)
-    c = tl.arange(0, BK)
-    w = tl.arange(0, BV)
-    q_mask = (r < R)[:, None] & (c < DK)[None, :]
-    q_at = P + b * stride + (g * R + r[:, None]) * DK + c[None, :]
-    q = tl.load(q_at, mask=q_mask, other=0.0)
+    q_row = P + b * stride + g * R * DK
+    q = _tile(q_row, r, r < R, 0, DK, BK)
+    if RK > 0:
+        q_rest = _tile(q_row, r, r < R, BK, DK, RK)
     top = tl.full([BR], float("-inf"), tl.float32)
     total = tl.zeros([BR], tl.float32)
     acc = tl.zeros([BR, BV], tl.float32)
+    acc_rest = tl.zeros([BR, RV if RV > 0 else 16], tl.float32)
     in_window = split >= LISTED
     start = tl.where(in_window, split - LISTED, split) * SHARE
     for i in tl.range(0, SHARE, BN, num_stages=STAGES):
         n, real = find_keys(CHOSEN, start + i, in_window, b, g, length, first, capacity,
                             NB, SIZE, GL, WINDOW, RING, BN)  # fmt: skip
         at = (b * capacity + n) * G + g
-        k_mask = real[:, None] & (c < DK)[None, :]
-        k = tl.load(K + at[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
-        v_mask = real[:, None] & (w < DV)[None, :]
-        v = tl.load(V + at[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
-        s = tl.dot(q, tl.trans(k), input_precision=PREC) * scale
-        s = tl.where(real[None, :], s, float("-inf"))
-        top, total, acc = add_tile(s, v, top, total, acc, False, PREC)
+        k = _tile(K, at, real, 0, DK, BK)
+        s = tl.dot(q, tl.trans(k), input_precision=PREC)
+        if RK > 0:
+            k_rest = _tile(K, at, real, BK, DK, RK)
+            s = tl.dot(q_rest, tl.trans(k_rest), s, input_precision=PREC)
+        v = _tile(V, at, real, 0, DV, BV)
+        s = tl.where(real[None, :], s * scale, float("-inf"))
+        higher = tl.maximum(top, tl.max(s, 1))
+        base = tl.where(higher == float("-inf"), 0.0, higher)
+        p = tl.exp(s - base[:, None])
+        shrink = tl.exp(top - base)
+        total = total * shrink + tl.sum(p, 1)
+        acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PREC)
+        if RV > 0:
+            v_rest = _tile(V, at, real, BV, DV, RV)
+            rest = tl.dot(p.to(v.dtype), v_rest, input_precision=PREC)
+            acc_rest = acc_rest * shrink[:, None] + rest
+        top = higher
     row = (group * R + r) * SPLITS + split
     tl.store(TOP + row, top, mask=r < R)
     tl.store(TOTAL + row, total, mask=r < R)
-    tl.store(ACC + row[:, None] * DV + w[None, :], acc, mask=(r < R)[:, None] & (w < DV)[None, :])
+    w = tl.arange(0, BV)
+    acc_at = ACC + row[:, None] * DV + w[None, :]
+    tl.store(acc_at, acc, mask=(r < R)[:, None] & (w < DV)[None, :])
+    if RV > 0:
+        x = BV + tl.arange(0, RV)
+        rest_at = ACC + row[:, None] * DV + x[None, :]
+        tl.store(rest_at, acc_rest, mask=(r < R)[:, None] & (x < DV)[None, :])
     # All stores of this program come before its arrival, and all loads of the last one after it.
     tl.debug_barrier()
     if tl.atomic_add(ARRIVED + group, 1, sem="acq_rel") == SPLITS - 1:
         tl.store(ARRIVED + group, 0)
         for i in tl.range(0, R):
             join_shares(ACC, TOP, TOTAL, COMPRESSED, P + b * stride, OUT, b, g * R + i,
-                        branches_at, gate_at, G * R, 1, DV, BV, LISTED, SPLITS, BS, 16,
+                        branches_at, gate_at, G * R, DV, BV + RV, LISTED, SPLITS, BS,
                         BRANCHES, GATE)  # fmt: skip
 
 
@@ -134,79 +167,43 @@ def chosen_attention(
     (batch, capacity, groups, width), wide = keys.shape, values.shape[-1]
     heads = out.shape[1] // wide
     blocks = 0 if chosen is None else chosen.shape[-1]
-    lists = 1 if chosen is None else chosen.shape[1]
     near = 0 if window is None else min(window, capacity)
-    tiles = _tiles(batch, heads, groups, lists, size)
-    programs = batch * groups // tiles.heads
-    if share is None:
-        share = _share(tiles, programs, blocks * size, near)
-    share = triton.cdiv(share, tiles.keys) * tiles.keys
+    tiles = _tiles(blocks * size, near) if share is None else triton.cdiv(share, _KEYS)
+    share = tiles * _KEYS
     listed = triton.cdiv(blocks * size, share)
     splits = listed + triton.cdiv(near, share)
     rows = batch * splits * heads
     acc = out.new_empty(rows, wide, dtype=torch.float32)
     top, total = (out.new_empty(rows, dtype=torch.float32) for _ in range(2))
+    (of_k, rest_k), (of_v, rest_v) = _cut(width), _cut(wide)
     early = overlaps(out.device)
-    fixed = {
-        "NB": blocks, "SIZE": size, "GL": lists, "WINDOW": near,
-        "SHARE": share, "LISTED": listed, "SPLITS": splits, "DK": width, "DV": wide, "RING": ring,
-        "BRANCHES": gates.branches is not None, "GATE": gates.output is not None,
-        "BN": tiles.keys, "BK": max(16, triton.next_power_of_2(width)),
-        "BV": max(16, triton.next_power_of_2(wide)), "BS": triton.next_power_of_2(splits),
-        "STAGES": tiles.stages, "num_warps": 4, "PDL": early, "launch_pdl": early,
-    }  # fmt: skip
-    if heads == groups:
-        fixed |= {"H": heads, "HEADS": tiles.heads, "maxnreg": tiles.registers}
-        kernel = lone_kernel
-    else:
-        of_one = heads // groups
-        fixed |= {"G": groups, "R": of_one, "BR": max(16, triton.next_power_of_2(of_one))}
-        fixed["PREC"] = "ieee" if out.dtype == torch.float32 else "tf32"
-        kernel = _chosen_kernel
-    kernel[(programs, splits)](
+    _chosen_kernel[(batch * groups, splits)](
         projected, keys, values, length, first, arrived if chosen is None else chosen,
         acc if compressed is None else compressed, acc, top, total, arrived, out,
         width**-0.5, capacity, projected.stride(0), gates.branches or 0, gates.output or 0,
-        **fixed,
+        NB=blocks, SIZE=size, GL=1 if chosen is None else chosen.shape[1], WINDOW=near,
+        SHARE=share, LISTED=listed, SPLITS=splits, G=groups, R=heads // groups, DK=width, DV=wide,
+        RING=ring, BRANCHES=gates.branches is not None, GATE=gates.output is not None,
+        BR=max(16, triton.next_power_of_2(heads // groups)), BN=_KEYS,
+        BS=triton.next_power_of_2(splits), BK=of_k, RK=rest_k, BV=of_v, RV=rest_v,
+        PREC="ieee" if out.dtype == torch.float32 else "tf32", STAGES=1 if tiles == 1 else 3,
+        num_warps=4, PDL=early, launch_pdl=early,
     )  # fmt: skip
     return out
 
 
-@dataclass(frozen=True)
-class _Tiles:
-    """What one program takes at a time: the fastest of those measured on an H200.
-
-    Attributes:
-        heads: Key heads.
-        keys: Keys.
-        stages: Of its pipeline.
-        registers: Of a thread, at most.
-        programs: Those that are at work at once.
-    """
-
-    heads: int
-    keys: int
-    stages: int = 5
-    registers: int = 128
-    programs: int = 528
+def _tiles(listed: int, near: int) -> int:
+    """Tiles of keys that one program takes: one, or as many as leave 64 programs a branch."""
+    # Programs with nothing to wait for between their loads were fastest on an H200 at every size
+    # measured; 64 is what the last of them joins in one go.
+    tiles: int = triton.cdiv(max(listed, near), 64 * _KEYS)
+    return max(1, tiles)
 
 
-def _tiles(batch: int, heads: int, groups: int, lists: int, size: int) -> _Tiles:
-    """Several heads a program where they read the same keys and there are programs enough."""
-    if heads != groups:
-        return _Tiles(1, 32 if size == 1 else 64)
-    fit = [n for n in (4, 2) if lists == 1 and groups % n == 0 and batch * groups // n >= 8]
-    if not fit:
-        return _Tiles(1, 16)
-    if batch * groups // fit[0] < 16:  # many programs a head: each has time for larger tiles
-        return _Tiles(fit[0], 32 // fit[0], stages=4, registers=255, programs=264)
-    return _Tiles(fit[0], 16 // fit[0], programs=396)
-
-
-def _share(tiles: _Tiles, groups: int, listed: int, near: int) -> int:
-    """Keys of one program: the fewest with which all programs are at work at once, at most 64."""
-    splits = min(64, max(2, tiles.programs // groups))  # a branch has programs of its own
-    share = tiles.keys
-    while triton.cdiv(listed, share) + triton.cdiv(near, share) > splits:
-        share += tiles.keys
-    return share
+def _cut(width: int) -> tuple[int, int]:
+    """Two powers of two, the second may be 0, that hold a width and hardly more."""
+    whole: int = triton.next_power_of_2(width)
+    if whole <= 16 or width > whole // 4 * 3:
+        return max(16, whole), 0
+    rest: int = triton.next_power_of_2(width - whole // 2)
+    return whole // 2, max(16, rest)

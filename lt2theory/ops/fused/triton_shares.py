@@ -40,58 +40,55 @@ def find_keys(
 @no_type_check
 def join_shares(
     ACC, TOP, TOTAL, COMPRESSED, P_ROW, OUT, b, head, branches_at, gate_at,
-    H: tl.constexpr, HEADS: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
-    LISTED: tl.constexpr, SPLITS: tl.constexpr, BS: tl.constexpr, AT_A_TIME: tl.constexpr,
+    H: tl.constexpr, DV: tl.constexpr, BV: tl.constexpr,
+    LISTED: tl.constexpr, SPLITS: tl.constexpr, BS: tl.constexpr,
     BRANCHES: tl.constexpr, GATE: tl.constexpr,
 ):  # fmt: skip
-    """Write the read-out of HEADS query heads from `head` on; LISTED shares, then the window's.
+    """Write the read-out of a query head; LISTED shares, then the window's.
 
     Either branch is a softmax of its own.
     """
-    j = head + tl.arange(0, HEADS)
     w = tl.arange(0, BV)
-    s = tl.arange(0, BS)[None, :]
-    row = (b * H + j).to(tl.int64)
-    real = (w < DV)[None, :]
-    place = row[:, None] * DV + w[None, :]
-    at = row[:, None] * SPLITS + s
+    s = tl.arange(0, BS)
+    row = (b * H + head).to(tl.int64)
+    at = row * SPLITS + s
     # Other programs wrote these: the first level of this one's cache may hold what was before.
     top = tl.load(TOP + at, mask=s < SPLITS, other=float("-inf"), cache_modifier=".cg")
     total = tl.load(TOTAL + at, mask=s < SPLITS, other=0.0, cache_modifier=".cg")
-    read = tl.zeros([HEADS, BV], tl.float32)
-    listed_gate = tl.full([HEADS], 1.0, tl.float32)
-    near_gate = tl.full([HEADS], 1.0, tl.float32)
+    read = tl.zeros([BV], tl.float32)
+    listed_gate = 1.0
+    near_gate = 1.0
     if BRANCHES:
-        weigh = P_ROW + branches_at + j * 3
+        weigh = P_ROW + branches_at + head * 3
         compressed_gate = tl.sigmoid(tl.load(weigh).to(tl.float32))
         listed_gate = tl.sigmoid(tl.load(weigh + 1).to(tl.float32))
         near_gate = tl.sigmoid(tl.load(weigh + 2).to(tl.float32))
-        read = tl.load(COMPRESSED + place, mask=real, other=0.0) * compressed_gate[:, None]
-    out_gate = tl.full([HEADS, BV], 1.0, tl.float32)
+        read = tl.load(COMPRESSED + row * DV + w, mask=w < DV, other=0.0) * compressed_gate
+    out_gate = tl.full([BV], 1.0, tl.float32)
     if GATE:
-        gate = tl.load(P_ROW + gate_at + j[:, None] * DV + w[None, :], mask=real, other=0.0)
+        gate = tl.load(P_ROW + gate_at + head * DV + w, mask=w < DV, other=0.0)
         out_gate = tl.sigmoid(gate.to(tl.float32))
     near = s >= LISTED
-    listed_top = tl.max(tl.where(near, float("-inf"), top), 1)
-    near_top = tl.max(tl.where(near, top, float("-inf")), 1)
+    listed_top = tl.max(tl.where(near, float("-inf"), top), 0)
+    near_top = tl.max(tl.where(near, top, float("-inf")), 0)
     listed_top = tl.where(listed_top == float("-inf"), 0.0, listed_top)
     near_top = tl.where(near_top == float("-inf"), 0.0, near_top)
-    mass = total * tl.exp(top - tl.where(near, near_top[:, None], listed_top[:, None]))
-    listed_mass = tl.sum(tl.where(near, 0.0, mass), 1)
-    near_mass = tl.sum(tl.where(near, mass, 0.0), 1)
+    mass = total * tl.exp(top - tl.where(near, near_top, listed_top))
+    listed_mass = tl.sum(tl.where(near, 0.0, mass), 0)
+    near_mass = tl.sum(tl.where(near, mass, 0.0), 0)
     listed_gate /= tl.where(listed_mass > 0, listed_mass, 1.0)
     near_gate /= tl.where(near_mass > 0, near_mass, 1.0)
-    sums = tl.zeros([HEADS, AT_A_TIME, BV], tl.float32)
-    for i in tl.range(0, SPLITS, AT_A_TIME):
-        n = i + tl.arange(0, AT_A_TIME)[None, :]
-        share_at = row[:, None] * SPLITS + n
+    sums = tl.zeros([16, BV], tl.float32)
+    for i in tl.range(0, SPLITS, 16):
+        n = i + tl.arange(0, 16)
+        share_at = row * SPLITS + n
         height = tl.load(TOP + share_at, mask=n < SPLITS, other=float("-inf"), cache_modifier=".cg")
-        acc_at = ACC + share_at[:, :, None] * DV + w[None, None, :]
-        mask = (n < SPLITS)[:, :, None] & real[:, None, :]
+        acc_at = ACC + share_at[:, None] * DV + w[None, :]
+        mask = (n < SPLITS)[:, None] & (w < DV)[None, :]
         acc = tl.load(acc_at, mask=mask, other=0.0, cache_modifier=".cg")
-        weight = tl.exp(height - tl.where(n >= LISTED, near_top[:, None], listed_top[:, None]))
-        weight *= tl.where(n >= LISTED, near_gate[:, None], listed_gate[:, None])
-        sums += acc * weight[:, :, None]
-    o = (tl.sum(sums, 1) + read).to(OUT.dtype.element_ty)
+        weight = tl.exp(height - tl.where(n >= LISTED, near_top, listed_top))
+        weight *= tl.where(n >= LISTED, near_gate, listed_gate)
+        sums += acc * weight[:, None]
+    o = (tl.sum(sums, 0) + read).to(OUT.dtype.element_ty)
     o = (o.to(tl.float32) * out_gate).to(o.dtype)
-    tl.store(OUT + place, o, mask=real)
+    tl.store(OUT + row * DV + w, o, mask=w < DV)

@@ -215,6 +215,6 @@ CHECKS = (
     ),
     KernelCheck("choose blocks", ("fused.triton_block_step",), _choose_blocks),
     KernelCheck("chosen attention", _CHOSEN, _shared),
-    KernelCheck("chosen, lone heads", (*_CHOSEN, "fused.triton_lone_attention"), _lone),
+    KernelCheck("chosen, lone heads", _CHOSEN, _lone),
 )
 """By name."""
