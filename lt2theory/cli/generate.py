@@ -1,6 +1,6 @@
 """`lt2 generate PATH`: texts of a trained language model."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +31,14 @@ class GenerateOptions:
     """Seed of the draws."""
     samples: int = 1
     """Texts of one prompt."""
+    num_loops: int | None = None
+    """Run so many loops of the model instead of all."""
+    exit_threshold: float | None = None
+    """For models with an exit gate: leave the loop where this share of the gate's probability lies
+    behind a token, from 0 (one loop) to 1 (all)."""
+    fast: bool | None = None
+    """Steps from buffers of fixed size, on a GPU as one CUDA graph; by default on a GPU where they
+    serve."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where the model runs."""
 
@@ -50,7 +58,7 @@ def run(argv: list[str]) -> int:
     import torch
 
     from lt2theory.experiments.text_models import continue_text, open_text_model
-    from lt2theory.models import Sampling
+    from lt2theory.models import Reading, Sampling, at_depth
     from lt2theory.runs import write_json
     from lt2theory.training.runtime import Runtime
 
@@ -59,12 +67,17 @@ def run(argv: list[str]) -> int:
     if not options.greedy:
         generator = torch.Generator(device).manual_seed(options.seed)
         sampling = Sampling(generator, options.temperature, options.top_k)
+    reading = Reading(fast=options.fast, exit_threshold=options.exit_threshold)
+    source = open_text_model(options.path, device=device)
+    if options.num_loops is not None:
+        source = replace(source, model=at_depth(source.model, options.num_loops))
     texts = continue_text(
-        open_text_model(options.path, device=device),
+        source,
         options.prompt,
         max_new_tokens=options.max_new_tokens,
         sampling=sampling,
         samples=options.samples,
+        reading=reading,
     )
     if copy.json is not None:
         rows = [asdict(text) for text in texts]
@@ -73,4 +86,6 @@ def run(argv: list[str]) -> int:
         if options.samples > 1:
             print(f"--- {number + 1} of {options.samples}")
         print(f"{options.prompt}{text.text}")
+        if text.loops:
+            print(f"({sum(text.loops) / len(text.loops):.2f} loops a token)")
     return DONE

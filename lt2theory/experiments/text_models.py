@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lt2theory.models import Generation, LoopedModel, Sampling, generate
+from lt2theory.models import Generation, LoopedModel, Reading, Sampling, generate
 from lt2theory.runs import read_json, run_status
 from lt2theory.training.lm import load_lm
 from lt2theory.training.lm.tokens import run_tokenizer
@@ -34,11 +34,13 @@ class Continuation:
         text: The new text, without the prompt and without marks.
         tokens: How many tokens it has, the end mark included.
         ended: Whether the model ended it.
+        loops: Loops after which each token was read, where tokens may leave early; else None.
     """
 
     text: str
     tokens: int
     ended: bool
+    loops: list[int] | None = None
 
 
 def open_text_model(path: Path, *, device: torch.device | str = "cpu") -> TextModel:
@@ -74,6 +76,7 @@ def continue_text(
     max_new_tokens: int,
     sampling: Sampling | None = None,
     samples: int = 1,
+    reading: Reading | None = None,
 ) -> list[Continuation]:
     """Go on with a text, through the cache.
 
@@ -83,6 +86,7 @@ def continue_text(
         max_new_tokens: Most tokens of a continuation.
         sampling: As for `generate`; None takes the likeliest token.
         samples: How many continuations.
+        reading: As for `generate`.
 
     Returns:
         Continuations, each up to its end mark.
@@ -100,7 +104,14 @@ def continue_text(
             f"{model.config.vocab_size}"
         )
     tokens = torch.tensor([ids] * samples, device=model.embedding.weight.device)
-    new = generate(model, tokens, max_new_tokens, sampling=sampling, stop_ids=(tokenizer.end,))
+    new = generate(
+        model,
+        tokens,
+        max_new_tokens,
+        sampling=sampling,
+        stop_ids=(tokenizer.end,),
+        reading=reading,
+    )
     return [_continuation(tokenizer, new, row) for row in range(samples)]
 
 
@@ -109,4 +120,5 @@ def _continuation(tokenizer: Tokenizer, new: Generation, row: int) -> Continuati
     ids: np.ndarray = new.tokens[row, :count].cpu().numpy()
     ended = count > 0 and int(ids[-1]) == tokenizer.end
     known = ids[(ids < tokenizer.vocab_size) & (ids != tokenizer.end)]
-    return Continuation(tokenizer.decode(known).decode(errors="replace"), count, ended)
+    loops = None if new.exits is None else (new.exits[row, :count] + 1).tolist()
+    return Continuation(tokenizer.decode(known).decode(errors="replace"), count, ended, loops)

@@ -51,17 +51,31 @@ def exit_loop(
 
     Args:
         log_probabilities: Of the exits, as `exit_log_probabilities` gives them.
-        threshold: Cumulative probability q to reach, in (0, 1]; 1 runs all loops.
+        threshold: Cumulative probability q to reach, in [0, 1]; 0 leaves after the first loop,
+            1 runs all.
 
     Returns:
         Its number, counted from 0.
 
     Raises:
-        ValueError: `threshold` is outside (0, 1].
+        ValueError: `threshold` is outside [0, 1].
     """
-    if not 0 < threshold <= 1:
-        raise ValueError(f"threshold: {threshold} is not allowed (must lie in (0, 1])")
+    check_threshold("threshold", threshold)
     reached = log_probabilities.exp().cumsum(0)[:-1] >= threshold
     if threshold == 1:  # a sum may round to 1 before the last loop
         reached = torch.zeros_like(reached)
     return (~reached).cumprod(0).sum(0)
+
+
+def check_threshold(name: str, threshold: float) -> None:
+    """Refuse what is no share of the exits.
+
+    Args:
+        name: The argument.
+        threshold: Its value.
+
+    Raises:
+        ValueError: It is outside [0, 1].
+    """
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"{name}: {threshold} is not allowed (must lie in [0, 1])")

@@ -75,6 +75,19 @@ class LoopedBlocks(nn.Module):
             states.append(h)
         return tuple(states)
 
+    def run_loop(self, loop: int, h: Tensor, state: LoopState) -> Tensor:
+        """One loop over all blocks.
+
+        Args:
+            loop: Loop, counted from 0.
+            h: h^(loop).
+            state: The loop state, updated.
+
+        Returns:
+            h^(loop + 1).
+        """
+        return self._one_loop(loop, False, None, h, state)
+
     def _one_loop(
         self,
         loop: int,

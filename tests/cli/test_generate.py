@@ -7,7 +7,7 @@ import pytest
 
 from lt2theory.cli import main
 from lt2theory.experiments.text_models import continue_text, open_text_model
-from lt2theory.models import LoopedModel
+from lt2theory.models import LoopedConfig, LoopedModel, at_depth
 from lt2theory.training.lm import load_lm
 
 Output = pytest.CaptureFixture[str]
@@ -44,8 +44,38 @@ def test_texts_of_a_run(trained: Path, tmp_path: Path, capsys: Output) -> None:
     assert main(["generate", str(trained), *options, "--greedy"]) == 0
     (row,) = json.loads(copy.read_text())["continuations"]
     wanted = greedy(load_lm(trained)[0], "Ünd".encode(), 12).decode(errors="replace")
-    assert row == {"text": wanted, "tokens": 12, "ended": False}
+    assert row == {"text": wanted, "tokens": 12, "ended": False, "loops": None}
     assert capsys.readouterr().out == f"Ünd{wanted}\n"
+
+
+def test_ways_of_reading(trained: Path, capsys: Output) -> None:
+    """Fixed buffers give the same text, another depth that of a model of fewer loops."""
+    texts = []
+    for way in (["--fast", "False"], ["--fast", "True"], ["--num-loops", "1"]):
+        options = ["--prompt", "Und", "--max-new-tokens", "12", "--greedy", *way]
+        assert main(["generate", str(trained), *options]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    wanted = greedy(at_depth(load_lm(trained)[0], 1), b"Und", 12).decode(errors="replace")
+    assert texts[2] == f"Und{wanted}\n"
+
+
+def test_leaving_early(tmp_path: Path, capsys: Output) -> None:
+    import torch
+
+    from lt2theory.hf import LoopedLTForCausalLM
+    from lt2theory.hf.tokenizer import byte_tokenizer
+
+    config = LoopedConfig(vocab_size=258, num_loops=3, exit_gate=True)
+    model = LoopedModel(config, generator=torch.Generator().manual_seed(3))
+    LoopedLTForCausalLM.from_looped(model).save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    copy = tmp_path / "text.json"
+    for threshold, loops in (("0.6", 2), ("1", 3)):
+        options = ["--exit-threshold", threshold, "--max-new-tokens", "4", "--json", str(copy)]
+        assert main(["generate", str(tmp_path), *options, "--greedy"]) == 0
+        assert f"({loops}.00 loops a token)" in capsys.readouterr().out
+        assert json.loads(copy.read_text())["continuations"][0]["loops"] == 4 * [loops]
 
 
 def test_draws_follow_the_seed(trained: Path, capsys: Output) -> None:
@@ -82,6 +112,9 @@ def test_a_saved_model_writes_the_same(trained: Path, tmp_path: Path) -> None:
         (["--max-new-tokens=-1"], "max_new_tokens: -1"),
         (["--temperature", "0"], "temperature: 0"),
         (["--device", "tpu"], "device"),
+        (["--num-loops", "9"], "num_loops: 9"),
+        (["--exit-threshold", "0.5"], "the model has no exit gate"),
+        (["--exit-threshold", "2"], "exit_threshold: 2.0"),
         (["--json", "no/such/folder.json"], "--json"),
     ],
 )

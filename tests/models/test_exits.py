@@ -62,7 +62,7 @@ def test_equal_exits_have_no_divergence() -> None:
 
 @pytest.mark.parametrize(
     ("threshold", "expected"),
-    [(0.1, [0, 0, 1]), (0.5, [0, 1, 1]), (0.9, [0, 2, 1]), (1.0, [2, 2, 2])],
+    [(0.0, [0, 0, 0]), (0.1, [0, 0, 1]), (0.5, [0, 1, 1]), (0.9, [0, 2, 1]), (1.0, [2, 2, 2])],
 )
 def test_exit_loop(threshold: float, expected: list[int]) -> None:
     p = torch.tensor([[1.0, 0.4, 0.0], [0.0, 0.4, 1.0], [0.0, 0.2, 0.0]])
@@ -70,8 +70,8 @@ def test_exit_loop(threshold: float, expected: list[int]) -> None:
 
 
 def test_bad_thresholds() -> None:
-    for threshold in (0.0, 1.1, math.nan):
-        with pytest.raises(ValueError, match=r"threshold: .* \(must lie in \(0, 1\]\)"):
+    for threshold in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match=r"threshold: .* \(must lie in \[0, 1\]\)"):
             exit_loop(torch.zeros(1, 2), threshold)
 
 

@@ -6,7 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.models import LoopedModel, Sampling, generate, prefill, toys
+from lt2theory.models import (
+    Decoder,
+    LoopedModel,
+    Reading,
+    Sampling,
+    generate,
+    prefill,
+    reading,
+    toys,
+)
 
 Build = Callable[..., LoopedModel]
 
@@ -40,7 +49,7 @@ def test_a_prompt_in_pieces(build: Build, tokens: Tensor, preset: str) -> None:
         found = prefill(model, prompt, cache, lengths=lengths, chunk=chunk)
         assert cache.length == 9
         torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
-    made = generate(model, prompt, 3, lengths=lengths, chunk=4)
+    made = generate(model, prompt, 3, lengths=lengths, reading=Reading(chunk=4))
     assert torch.equal(made.tokens, generate(model, prompt, 3, lengths=lengths).tokens)
 
 
@@ -50,7 +59,7 @@ def test_a_chunk_must_be_positive(build: Build, tokens: Tensor, chunk: int) -> N
     with pytest.raises(ValueError, match="chunk"):
         prefill(model, tokens, model.new_cache(3), chunk=chunk)
     with pytest.raises(ValueError, match="chunk"):
-        generate(model, tokens, 1, chunk=chunk)
+        generate(model, tokens, 1, reading=Reading(chunk=chunk))
 
 
 def test_rows_end_at_a_stop_id(build: Build, tokens: Tensor) -> None:
@@ -122,3 +131,39 @@ def test_bad_arguments(build: Build, tokens: Tensor) -> None:
             Sampling(generator, temperature)
     with pytest.raises(ValueError, match="top_k: 0 must be >= 1"):
         Sampling(generator, top_k=0)
+
+
+@pytest.mark.parametrize("preset", ["toy-full-gdn", "toy-window", "toy-mlstm", "toy-nsa"])
+def test_fixed_buffers_choose_the_same(build: Build, tokens: Tensor, preset: str) -> None:
+    """Greedy and drawn, with rows padded on the left, stop ids, and a limit on positions."""
+    model, lengths = build(preset, positions="learned", max_length=14), torch.tensor([9, 2, 5])
+    for draws in (False, True):
+        made = [
+            generate(
+                model, tokens[:, :9], 6, lengths=lengths, stop_ids=[3],
+                sampling=Sampling(torch.Generator().manual_seed(2)) if draws else None,
+                reading=Reading(fast=fast, chunk=4),
+            )
+            for fast in (False, True)
+        ]  # fmt: skip
+        assert torch.equal(made[0].tokens, made[1].tokens)
+        assert torch.equal(made[0].lengths, made[1].lengths)
+    with pytest.raises(ValueError, match="fast: True is not allowed with cache="):
+        generate(model, tokens, 2, cache=model.new_cache(3), reading=Reading(fast=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("preset", ["toy-full-gdn", "toy-gdn-window", "toy-mamba2"])
+def test_a_gpu_takes_fixed_buffers(
+    build: Build, tokens: Tensor, preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, lengths = build(preset, positions="rope").float().cuda(), torch.tensor([9, 2, 5])
+    prompt = tokens[:, :9].cuda()
+    made = []
+    monkeypatch.setattr(
+        reading, "Decoder", lambda *x, **y: made.append(Decoder(*x, **y)) or made[-1]
+    )
+    fast = generate(model, prompt, 20, lengths=lengths)
+    assert len(made) == 1
+    plain = generate(model, prompt, 20, lengths=lengths, reading=Reading(fast=False))
+    assert torch.equal(fast.tokens, plain.tokens)
