@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lt2theory.linearize.forcing import Forced, force, student_after, student_mixed
 from lt2theory.linearize.objectives import ObjectiveConfig, TeacherObjective
+from lt2theory.linearize.views import block_at
 from lt2theory.mixers.base import at_least_float32
 from lt2theory.models import LoopedModel
 
@@ -24,10 +25,11 @@ class Alignment(ObjectiveConfig):
     """
 
     kind: Literal["alignment"] = "alignment"
-    target: Literal["mixer", "block"] = Field(
+    target: Literal["mixer", "stream", "block"] = Field(
         "mixer",
-        description="What is compared: outputs of the mixers after their output projection, or "
-        "the residual stream after each block, before any final norm.",
+        description="What is compared: outputs of the mixers after their output projection; the "
+        "residual stream that each mixer has been added to, behind a sandwich norm where there is "
+        "one; or the stream after each block, before any final norm.",
     )
     distance: Distance = Field(
         "mse",
@@ -86,25 +88,43 @@ class AlignmentObjective(TeacherObjective):
 
         Returns:
             The contribution, and `loss` and `relative_error`: the mean square of the differences
-            over that of the targets, over all places.
+            over that of the targets, over all places; of several loops `loop_<n>_error` too.
         """
         losses: list[Tensor] = []
-        errors: list[Tensor] = []
+        errors: dict[int, list[Tensor]] = {}
 
         def visit(place: Forced) -> None:
             if not _is_new(self.model, self.teacher, place):
                 return
-            if self.config.target == "mixer":
-                own, target = student_mixed(self.model, place), place.mixed
-            else:
-                own, target = student_after(self.model, place), place.after
+            own, target = self._compared(place)
             losses.append(distance(own, target, self.config.distance))
-            errors.append(_relative_error(own.detach(), target))
+            error = _relative_error(own.detach(), target)
+            errors.setdefault(place.loop, []).append(error)
 
         force(self.teacher, self.model, inputs, documents, visit)
         total = torch.stack(losses).sum() / self.model.config.num_loops * row_share
-        error = torch.stack(errors).mean() * row_share
-        return total, {"loss": total.detach(), "relative_error": error}
+        by_loop = {loop: torch.stack(found) for loop, found in errors.items()}
+        seen = {"loss": total.detach()}
+        seen["relative_error"] = torch.cat(list(by_loop.values())).mean() * row_share
+        if len(by_loop) > 1:
+            for loop, found in by_loop.items():
+                seen[f"loop_{loop + 1}_error"] = found.mean() * row_share
+        return total, seen
+
+    def _compared(self, place: Forced) -> tuple[Tensor, Tensor]:
+        """What the student gives at a place, and what it should."""
+        if self.config.target == "block":
+            return student_after(self.model, place), place.after
+        own, target = student_mixed(self.model, place), place.mixed
+        if self.config.target == "mixer":
+            return own, target
+        blocks = (block_at(model, place.layer) for model in (self.model, self.teacher))
+        added, wanted = (
+            place.before
+            + (change if block.mixer_post_norm is None else block.mixer_post_norm(change))
+            for block, change in zip(blocks, (own, target), strict=True)
+        )
+        return added, wanted
 
 
 def distance(

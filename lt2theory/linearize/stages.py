@@ -9,13 +9,17 @@ from pydantic import Field, field_validator, model_validator
 
 from lt2theory.linearize.alignment import Alignment
 from lt2theory.linearize.distillation import Distillation
+from lt2theory.linearize.hybrid_distillation import HybridDistillation
 from lt2theory.linearize.language import LanguageModelling
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training.lm import LmConfig, LmOptimiserConfig
 from lt2theory.training.lm.options import Frozen
 
-Objective = Annotated[Alignment | Distillation | LanguageModelling, Field(discriminator="kind")]
+Objective = Annotated[
+    Alignment | Distillation | HybridDistillation | LanguageModelling,
+    Field(discriminator="kind"),
+]
 """Every objective that a stage may have."""
 
 Trained = Literal["mixers", "linear_mixers", "blocks", "all"]
