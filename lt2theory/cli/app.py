@@ -44,6 +44,7 @@ COMMANDS = {
     "data prepare": Command("data", "prepare", "text files as token shards for language models"),
     "data show": Command("data", "show", "what a corpus holds, its xz -9 baseline, its state"),
     "train": Command("train", "run", "a language model on a prepared corpus, on one or many GPUs"),
+    "linearize run": Command("linearize", "run", "a softmax model into a linear-time student"),
     "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
     "curriculum tune": Command("curriculum", "tune", "find recipes with equal effort for each arm"),
     "curriculum study": Command("study", "run", "the cells of a study, in sessions of minutes"),

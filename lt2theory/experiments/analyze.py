@@ -14,7 +14,7 @@ from lt2theory.report.analysis_report import analysis_report
 from lt2theory.report.html import write_report
 from lt2theory.runs import RunFolder, write_table
 from lt2theory.training import CurriculumConfig, load_model
-from lt2theory.training.lm.run import KIND as LM
+from lt2theory.training.lm.session import KIND as LM
 from tasks import Batch, Task
 
 FOLDER = "analysis"

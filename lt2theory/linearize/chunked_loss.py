@@ -13,10 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lt2theory.linearize.divergence import LOGITS_AT_ONCE
 from lt2theory.mixers.base import at_least_float32
-
-LOGITS_AT_ONCE = 1 << 26
-"""Logits of one model that are held at a time (256 MiB in float32)."""
 
 Judge = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
 """From logits `[c vocab]`, at least float32, and the tokens that they belong to, to the sum of the

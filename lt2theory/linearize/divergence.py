@@ -10,6 +10,13 @@ from torch.nn import functional as F
 from lt2theory.mixers.base import at_least_float32
 from lt2theory.models import LoopedModel
 
+LOGITS_AT_ONCE = 1 << 26
+"""Logits of one model that are held at a time (256 MiB in float32)."""
+_TOKENS_AT_ONCE = 1 << 14
+"""Tokens that are read at a time, but at least a row."""
+_NOTHING = -100
+"""The token behind the last one of a row."""
+
 
 def token_kl(
     teacher_logits: Float[Tensor, "*tokens vocab"], student_logits: Float[Tensor, "*tokens vocab"]
@@ -50,15 +57,23 @@ class Recovery:
 
 @torch.no_grad()
 def recovery(
-    teacher: LoopedModel, student: LoopedModel, tokens: Int[Tensor, "b t"], *, chunk: int = 512
+    teacher: LoopedModel,
+    student: LoopedModel,
+    tokens: Int[Tensor, "b t"],
+    *,
+    chunk: int | None = None,
 ) -> Recovery:
     """Compare a student with its teacher on text.
+
+    Rows are read one after the other where they are long, and logits a chunk of tokens at a time,
+    so that `[tokens x vocabulary]` is never whole.
 
     Args:
         teacher: The teacher.
         student: The student, of the same vocabulary.
         tokens: Token ids; each predicts the next.
-        chunk: Positions of a row whose logits are held at a time, of both models.
+        chunk: Tokens whose logits are held at a time, of both models; None is as many as
+            `LOGITS_AT_ONCE` allows.
 
     Returns:
         Means over all positions (divergence, agreement) or all predictions (losses).
@@ -74,18 +89,17 @@ def recovery(
     batch, length = tokens.shape
     if length < 2:
         raise ValueError(f"tokens: {length} a row are not enough (must be >= 2)")
-    streams = [model.read_loops(tokens)[-1] for model in (teacher, student)]
-    kl = agreement = loss = teacher_loss = 0.0
-    for begin in range(0, length, chunk):
-        part = slice(begin, begin + chunk)
-        p, q = (
-            model.read_out(h[:, part]) for model, h in zip((teacher, student), streams, strict=True)
-        )
-        kl += float(token_kl(p, q).double().sum())
-        agreement += float((p.argmax(-1) == q.argmax(-1)).sum())
-        following = tokens[:, begin + 1 : begin + 1 + chunk]
-        teacher_loss += _loss_sum(p, following)
-        loss += _loss_sum(q, following)
+    following = F.pad(tokens[:, 1:], (0, 1), value=_NOTHING)
+    rows = max(1, _TOKENS_AT_ONCE // length)
+    sums = torch.zeros(4, dtype=torch.float64, device=tokens.device)
+    for some, after in zip(tokens.split(rows), following.split(rows), strict=True):
+        streams = [model.read_loops(some)[-1].flatten(0, 1) for model in (teacher, student)]
+        size = max(1, LOGITS_AT_ONCE // teacher.config.vocab_size) if chunk is None else chunk
+        for h, own, targets in zip(
+            *(x.split(size) for x in (*streams, after.flatten())), strict=True
+        ):
+            sums += _compared(teacher.read_out(h), student.read_out(own), targets)
+    kl, agreement, loss, teacher_loss = sums.tolist()
     predicted = batch * (length - 1)
     return Recovery(
         kl=kl / (batch * length),
@@ -95,7 +109,11 @@ def recovery(
     )
 
 
-def _loss_sum(logits: Tensor, following: Tensor) -> float:
-    """Sum of the cross-entropy; the last position of a row has no following token."""
-    known = at_least_float32(logits[:, : following.shape[1]])
-    return float(F.cross_entropy(known.flatten(0, 1), following.flatten(), reduction="sum"))
+def _compared(p: Tensor, q: Tensor, targets: Tensor) -> Float[Tensor, " 4"]:
+    """Sums over some tokens: divergence, agreement, the student's loss, the teacher's."""
+    losses = (
+        F.cross_entropy(at_least_float32(x), targets, reduction="sum", ignore_index=_NOTHING)
+        for x in (q, p)
+    )
+    same = (p.argmax(-1) == q.argmax(-1)).sum()
+    return torch.stack([x.double() for x in (token_kl(p, q).double().sum(), same, *losses)])

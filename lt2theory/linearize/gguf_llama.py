@@ -117,22 +117,34 @@ def write_folder(source: GgufSource, folder: Path, *, dtype: torch.dtype = torch
     Raises:
         ValueError: The tokenizer is not known.
     """
-    tokenizer = source.tokenizer()
-    tokens = source.file.metadata["tokenizer.ggml.tokens"]
-    marks = {
-        f"{role}_token": tokens[source.file.metadata[f"tokenizer.ggml.{role}_token_id"]]
-        for role in ("bos", "eos")
-        if f"tokenizer.ggml.{role}_token_id" in source.file.metadata
-    }
+    files = tokenizer_files(source)
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: source.read(name).to(dtype).contiguous() for name in sorted(source.names)}
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    for name, contents in {
-        CONFIG: source.config,
-        "tokenizer.json": tokenizer,
-        "tokenizer_config.json": marks,
-    }.items():
+    for name, contents in {CONFIG: source.config, **files}.items():
         (folder / name).write_text(json.dumps(contents, indent=1), encoding="utf-8")
+
+
+def tokenizer_files(source: GgufSource) -> dict[str, Mapping[str, Any]]:
+    """The tokenizer in a GGUF file as Hugging Face keeps one.
+
+    Args:
+        source: The file.
+
+    Returns:
+        Contents of tokenizer.json and tokenizer_config.json, by their names.
+
+    Raises:
+        ValueError: The tokenizer is not known.
+    """
+    told = source.file.metadata
+    tokens = told["tokenizer.ggml.tokens"]
+    marks = {
+        f"{role}_token": tokens[told[f"tokenizer.ggml.{role}_token_id"]]
+        for role in ("bos", "eos")
+        if f"tokenizer.ggml.{role}_token_id" in told
+    }
+    return {"tokenizer.json": source.tokenizer(), "tokenizer_config.json": marks}
 
 
 def _config(file: GgufFile) -> dict[str, Any]:

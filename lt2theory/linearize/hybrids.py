@@ -60,6 +60,32 @@ def restored_pattern(student: LoopedConfig, teacher: LoopedConfig, layers: Itera
     return loops[0] if len(set(loops)) == 1 else "->".join(loops)
 
 
+def restored_config(
+    student: LoopedConfig, teacher: LoopedConfig, layers: Iterable[int]
+) -> LoopedConfig:
+    """The student's config with the mixers of some layers as in the teacher.
+
+    Args:
+        student: Config of the student.
+        teacher: Config of the teacher.
+        layers: Layers to restore, in all loops.
+
+    Returns:
+        The config; the student's own where no layer is named.
+
+    Raises:
+        ValueError: A layer does not exist.
+    """
+    kept = set(layers)
+    if not kept:
+        return student
+    pattern = restored_pattern(student, teacher, kept)
+    changes = {}
+    if len(kept) == student.num_layers:  # where no linear layer is left
+        changes = {name: getattr(teacher, name) for name in _OF_LINEAR_LAYERS}
+    return student_config(student, pattern, **changes)
+
+
 @torch.no_grad()
 def restored(student: LoopedModel, teacher: LoopedModel, layers: Iterable[int]) -> LoopedModel:
     """A student with the mixers of some layers taken from the teacher.
@@ -76,12 +102,8 @@ def restored(student: LoopedModel, teacher: LoopedModel, layers: Iterable[int]) 
         ValueError: A layer does not exist.
     """
     kept = set(layers)
-    pattern = restored_pattern(student.config, teacher.config, kept)
-    changes = {}
-    if len(kept) == student.config.num_layers:  # where no linear layer is left
-        changes = {name: getattr(teacher.config, name) for name in _OF_LINEAR_LAYERS}
     with torch.device("meta"):
-        model = LoopedModel(student_config(student.config, pattern, **changes))
+        model = LoopedModel(restored_config(student.config, teacher.config, kept))
     sources = {False: dict(student.named_parameters()), True: dict(teacher.named_parameters())}
     state = {
         name: torch.nn.Parameter(

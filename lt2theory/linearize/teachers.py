@@ -7,10 +7,15 @@ import torch
 
 from lt2theory.linearize.gguf_llama import GgufSource
 from lt2theory.linearize.llama import load_llama
+from lt2theory.linearize.results import KIND as LINEARIZATION
+from lt2theory.linearize.results import load_student
 from lt2theory.linearize.weights import CONFIG, FolderSource
 from lt2theory.models import LoopedModel
-from lt2theory.runs.atomic import read_json
+from lt2theory.runs import RunFolder, read_json
 from lt2theory.training import load_model
+from lt2theory.training.lm import load_lm
+from lt2theory.training.lm.session import KIND as LM
+from lt2theory.training.lm.session import STAGE_KIND
 
 _GGUF = ".gguf"
 
@@ -37,7 +42,8 @@ def load_teacher(
 
     Args:
         path: A Hugging Face checkpoint of a Llama-like architecture or Ouro's, a GGUF file of a
-            Llama, or a finished run of ours. Nothing is downloaded, no code of a checkpoint runs.
+            Llama, or a run of ours (of text, of a curriculum, a linearization). Nothing is
+            downloaded, no code of a checkpoint runs.
         dtype: Of its weights. bfloat16 halves memory; its logits then differ in the third digit.
         device: Where it is put.
 
@@ -58,8 +64,18 @@ def load_teacher(
     if "model_type" in read_json(path / CONFIG):
         model = load_llama(FolderSource(path), dtype=dtype)
         return frozen(model.to(device), path.resolve().name, "folder")
-    model, _ = load_model(path)
-    return frozen(model.to(device=device, dtype=dtype), path.resolve().name, "run")
+    model = _load_run(path).to(device=device, dtype=dtype)
+    return frozen(model, path.resolve().name, "run")
+
+
+def _load_run(path: Path) -> LoopedModel:
+    """The model of a run of ours: of `lt2 train`, of a linearization, or of a curriculum."""
+    kind = RunFolder.open(path).kind
+    if kind == LM:
+        return load_lm(path)[0]
+    if kind in (LINEARIZATION, STAGE_KIND):
+        return load_student(path)
+    return load_model(path)[0]
 
 
 def frozen(model: LoopedModel, name: str, source: str = "memory") -> Teacher:

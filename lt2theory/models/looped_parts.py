@@ -95,7 +95,7 @@ class LoopedParts(LoopedBlocks):
             h = h + self.position_embedding(stream.positions)
         return h
 
-    def read_out(self, h: Float[Tensor, "b t d"]) -> Float[Tensor, "b t vocab"]:
+    def read_out(self, h: Float[Tensor, "*tokens d"]) -> Float[Tensor, "*tokens vocab"]:
         """Final norm and head.
 
         Args:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lt2theory.runs import read_json
-from lt2theory.training.lm.run import CORPUS
+from lt2theory.training.lm.session import CORPUS
 from lt2theory.training.records import checked
 from lt2theory.training.text.manifest import Manifest
 from lt2theory.training.text.tokenizer import Tokenizer, open_tokenizer

@@ -1,0 +1,176 @@
+"""What a linearization keeps beside the runs of its stages: its summary, and its student."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+from safetensors.torch import save
+
+from lt2theory.linearize.divergence import Recovery
+from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.runs import RunFolder, write_bytes
+from lt2theory.runs.prepare import make_folder
+from lt2theory.training.checkpoint import MODEL, load_weights, model_tensors
+from lt2theory.training.lm import LmSummary, load_lm
+from lt2theory.training.lm.session import STAGE_KIND
+
+KIND = "linearize"
+STAGES = "stages"
+START = "start"
+
+
+class RecoveryRecord(BaseModel):
+    """`lt2theory.linearize.divergence.Recovery`, as it is stored.
+
+    Attributes:
+        kl: Mean divergence a token, nats.
+        loss: The student's cross-entropy a token.
+        teacher_loss: The teacher's.
+        agreement: Share of tokens at which both find the same token likeliest.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kl: float
+    loss: float
+    teacher_loss: float
+    agreement: float
+
+    @classmethod
+    def of(cls, found: Recovery) -> "RecoveryRecord":
+        """Store what was measured.
+
+        Args:
+            found: What was measured.
+
+        Returns:
+            The record.
+        """
+        return cls(**vars(found))
+
+
+class StageResult(BaseModel):
+    """A stage that has ended.
+
+    Attributes:
+        name: Its name.
+        folder: Its run's folder, below that of the linearization.
+        run: What its run says.
+        recovery: How near the student is to the teacher after it; None if that is not measured.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    folder: str
+    run: LmSummary
+    recovery: RecoveryRecord | None
+
+
+class LinearizeSummary(BaseModel):
+    """What an ended linearization says; the contents of summary.json.
+
+    Attributes:
+        status: `finished`, or `diverged`: a stage did, and those after it were not begun.
+        label: Name of the recipe.
+        seed: Its seed.
+        config_hash: Hash of recipe, teacher and texts.
+        teacher: Name of the teacher.
+        pattern: Mixers of the student at the end.
+        parameters: Its numbers, trained or not.
+        tokens: Read in all stages.
+        start: How near the student was before the first stage; None if that is not measured.
+        stages: Its stages.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    status: Literal["finished", "diverged"]
+    label: str
+    seed: int
+    config_hash: str
+    teacher: str
+    pattern: str
+    parameters: int
+    tokens: int
+    start: RecoveryRecord | None
+    stages: tuple[StageResult, ...]
+
+
+def stage_folder(folder: Path, number: int, name: str) -> Path:
+    """Where the run of a stage lies.
+
+    Args:
+        folder: Folder of the linearization.
+        number: The stage, counted from 1.
+        name: Its name.
+
+    Returns:
+        The folder.
+    """
+    return folder / STAGES / f"{number:02d}-{name}"
+
+
+def save_start(folder: Path, student: LoopedModel) -> None:
+    """Keep a student before its first stage, complete or not at all.
+
+    Args:
+        folder: Folder of the linearization.
+        student: The student.
+    """
+    make_folder(folder / START)
+    tensors = {name: x.contiguous().cpu() for name, x in model_tensors(student).items()}
+    write_bytes(folder / START / MODEL, save(tensors))
+
+
+def has_start(folder: Path) -> bool:
+    """Whether the student of a linearization was made before.
+
+    Args:
+        folder: Folder of the linearization.
+
+    Returns:
+        Whether it was.
+    """
+    return (folder / START / MODEL).is_file()
+
+
+def load_start(folder: Path, config: LoopedConfig) -> LoopedModel:
+    """Read a student before its first stage.
+
+    Args:
+        folder: Folder of the linearization.
+        config: Config of the student.
+
+    Returns:
+        The student, on the CPU, in float32 or in float64 if it was kept so.
+
+    Raises:
+        ValueError: The file cannot be read, or is of another model.
+    """
+    model = LoopedModel(config)
+    load_weights(folder / START, model)
+    return model
+
+
+def load_student(folder: Path) -> LoopedModel:
+    """Read the student of a linearization, as far as it was trained.
+
+    Args:
+        folder: Folder of a linearization, or of one of its stages.
+
+    Returns:
+        The student with the weights of the newest checkpoint, on the CPU.
+
+    Raises:
+        ValueError: The folder is neither, or no stage has a checkpoint yet.
+    """
+    kind = RunFolder.open(folder).kind
+    if kind == STAGE_KIND:
+        return load_lm(folder)[0]
+    if kind != KIND:
+        raise ValueError(f"{folder} holds a {kind} run; expected a {KIND} run or a stage of one")
+    for stage in sorted((folder / STAGES).glob("*-*"), reverse=True):
+        if RunFolder.open(stage).checkpoints():
+            return load_lm(stage)[0]
+    raise ValueError(f"{folder} has no checkpoint yet")
