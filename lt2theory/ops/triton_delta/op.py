@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lt2theory.ops.triton_delta.tiles import Tiles, tiles_of
+from lt2theory.ops.triton_delta.ahead import run_ahead
+from lt2theory.ops.triton_delta.tiles import Tiles, goes_ahead, tiles_of
 
 _PRODUCTS = "tf32"
-
 # The annotations below are read by torch as the schemas of the operators.
 
 
@@ -40,7 +40,7 @@ def delta_rule(
     scale: float,
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Values of the recurrence, and what its backward pass needs.
+    """Values of the recurrence, and what its backward pass needs; without that, see `ahead` too.
 
     Args:
         q: Queries `[b t h k]`, contiguous as all inputs.
@@ -60,8 +60,11 @@ def delta_rule(
     from lt2theory.ops.triton_delta.triton_forward import forward_kernel
 
     tiles = tiles_of(k.shape[-1], v.shape[-1])
-    out, end, states, inverses = _forward_buffers(q, k, v, beta is not None, keep)
+    out, end, states, inverses = forward_buffers(q, k, v, beta is not None, keep)
     _, length, factors, heads, width = k.shape
+    if not keep and goes_ahead(width, v.shape[-1], length * factors):
+        run_ahead((q, k, v, log_decay, beta, write), state, scale, out, end)
+        return out, end, states, inverses
     forward_kernel[_grid(tiles, k, v)](
         q, k, v, _given(log_decay, q), _given(beta, q), _given(write, q), _given(state, end),
         out, end, states, inverses,
@@ -142,7 +145,7 @@ def _delta_rule_shapes(
     scale: float,
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return _forward_buffers(q, k, v, beta is not None, keep)
+    return forward_buffers(q, k, v, beta is not None, keep)
 
 
 @delta_rule_backward.register_fake
@@ -176,8 +179,7 @@ def _differentiate(
 ) -> tuple[Tensor | None, ...]:
     if torch.is_grad_enabled():
         raise ValueError(
-            "backend 'triton' has first derivatives only; ask for 'chunked' where create_graph "
-            "is set"
+            "backend 'triton' has first derivatives only; ask for 'chunked' under create_graph"
         )
     q, k, v, log_decay, beta, write, states, inverses = ctx.saved_tensors
     if d_out is None:
@@ -192,10 +194,21 @@ def _differentiate(
 delta_rule.register_autograd(_differentiate, setup_context=_save)
 
 
-def _forward_buffers(
+def forward_buffers(
     q: Tensor, k: Tensor, v: Tensor, erases: bool, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Results of the forward pass, not yet written."""
+    """Results of the forward pass, not yet written.
+
+    Args:
+        q: As in `delta_rule`.
+        k: As there.
+        v: As there.
+        erases: Whether there is a beta.
+        keep: As there.
+
+    Returns:
+        As there.
+    """
     tiles = tiles_of(k.shape[-1], v.shape[-1])
     batch, length, factors, heads, width = k.shape
     kept = (batch, heads, tiles.chunks(length * factors)) if keep else (0, 0, 0)
@@ -216,7 +229,7 @@ def _state_like(k: Tensor, v: Tensor) -> Tensor:
 
 
 def _parts(x: Tensor | None, like: Tensor, count: int) -> Tensor:
-    """Where the gradient of an input is written, in parts where there are several tiles."""
+    """Where an input's gradient is written, in parts where there are several tiles."""
     if x is None:
         return like.new_empty(0)
     return torch.empty_like(x) if count == 1 else x.new_empty(count, *x.shape, dtype=torch.float32)

@@ -4,16 +4,24 @@ import importlib.util
 from functools import cache
 
 import torch
+from torch import Tensor
 
+from lt2theory.ops.factors import Factors
 from lt2theory.ops.selftest import find_verdict
 from lt2theory.ops.selftest_verdicts import ShapeClass, Verdict
-from lt2theory.ops.triton_delta.tiles import WIDEST_KEYS, WIDEST_VALUES, tiles_of
+from lt2theory.ops.triton_delta.tiles import (
+    WIDEST_KEYS,
+    WIDEST_VALUES,
+    ahead_tiles,
+    goes_ahead,
+    tiles_of,
+)
 from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 # Verdicts of the self-test are kept under this name: another number when the kernels change.
-_KERNEL = "delta_rule 2"
+_KERNEL = "delta_rule 3"
 
 # Up to this many factor steps other kernels and the token loop need less work than one chunk.
 _FEW_STEPS = 16
@@ -84,7 +92,12 @@ def describe(workload: RecurrenceWorkload) -> str | None:
     Returns:
         The sizes of their tiles.
     """
-    tiles = tiles_of(workload.key_width, workload.value_width)
+    widths = workload.key_width, workload.value_width
+    if not workload.gradients and goes_ahead(*widths, workload.length * workload.num_factors):
+        ahead = ahead_tiles(*widths)
+        chunks = f"chunks of {ahead.size} factor steps, prepared at once"
+        return f"{chunks}, {ahead.values} values a program"
+    tiles = tiles_of(*widths)
     return f"chunks of {1 << tiles.log_steps} factor steps, {tiles.values} values a program"
 
 
@@ -98,4 +111,22 @@ def _verdict(workload: RecurrenceWorkload) -> Verdict:
     """The gradient self-test's, known or measured now."""
     from lt2theory.ops.triton_delta.recurrence import triton_recurrence
 
-    return find_verdict(ShapeClass.of(_KERNEL, workload), triton_recurrence)
+    wide = goes_ahead(workload.key_width, workload.value_width, 1 << 30)
+    return find_verdict(ShapeClass.of(_KERNEL, workload), _both if wide else triton_recurrence)
+
+
+def _both(factors: Factors, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Gradients of the kernels that have them, and values of those for long streams.
+
+    Those that have gradients compute what they give from the states and inverses that lead to
+    their values, so that wrong ones would show in the gradients.
+
+    Returns:
+        Output and last state.
+    """
+    from lt2theory.ops.triton_delta.recurrence import ahead_recurrence, triton_recurrence
+
+    found = triton_recurrence(factors, state)
+    values = ahead_recurrence(factors, state)
+    output, final = (x + (y - x).detach() for x, y in zip(found, values, strict=True))
+    return output, final

@@ -16,7 +16,7 @@ from torch import Tensor
 from lt2theory.ops import Factors
 from lt2theory.ops.chunked.recurrence import chunked_recurrence
 from lt2theory.ops.selftest import TOLERANCES
-from lt2theory.ops.triton_delta.recurrence import triton_recurrence
+from lt2theory.ops.triton_delta.recurrence import ahead_recurrence, triton_recurrence
 
 Make = Callable[..., Factors]
 Gradients = Callable[..., dict[str, Tensor]]
@@ -109,3 +109,28 @@ def test_the_interpreter_cuts(make_factors: Make, gradients: Gradients) -> None:
     """Else this file would show nothing without a GPU."""
     once = errors(gradients, reflections(make_factors, 16, (16, 16), 0.0, torch.float32), "cpu")
     assert once["output"] > 3e-4
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("apart", [0.0, 0.05])
+@pytest.mark.parametrize("widths", [(32, 24), (96, 40)])
+def test_reflections_by_prepared_chunks(
+    make_factors: Make, device: str, dtype: torch.dtype, apart: float, widths: tuple[int, int]
+) -> None:
+    """The kernels for long streams cut numbers of their own, and round them."""
+    factors = reflections(make_factors, 131, widths, apart, dtype)
+    found = value_errors(factors, device)
+    assert found[1] <= 131 * WHOLE
+    assert found[0] <= TOLERANCES[dtype]
+
+
+def value_errors(f: Factors, device: str) -> list[float]:
+    """Relative errors of the output and the state against the same numbers in float64."""
+    assert f.beta is not None
+    wide, here = (
+        replace(f, q=change(f.q), k=change(f.k), v=change(f.v), beta=change(f.beta))
+        for change in (Tensor.double, lambda x: x.to(device))
+    )
+    wanted, found = chunked_recurrence(wide, None), ahead_recurrence(here)
+    return [float((x.cpu() - w).norm() / w.norm()) for x, w in zip(found, wanted, strict=True)]

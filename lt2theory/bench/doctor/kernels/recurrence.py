@@ -21,6 +21,8 @@ _MODULES = tuple(
     f"triton_delta.triton_{name}" for name in ("forward", "backward", "chunk")
 )  # fmt: skip
 
+_AHEAD = tuple(f"triton_delta.triton_{name}" for name in ("chunk", "parts", "prepare", "walk"))
+
 
 def _delta_inputs(draw: Draw) -> Problem:
     """Two heads, two factors a token, a stretch of tokens and a rest."""
@@ -94,6 +96,29 @@ def _wide(draw: Draw) -> Problem:
     return _delta_rule(draw, 96, 40)
 
 
+def _ahead(draw: Draw) -> Problem:
+    """Values alone of a stream that is long enough for chunks that are prepared at once."""
+    steps, wide = (1, 257, 1, 1), torch.float32
+    inputs = {
+        "q": draw.normal(1, 257, 1, 96),
+        "k": unit(draw.normal(*steps, 96)),
+        "v": draw.normal(*steps, 40),
+        "log_decay": -0.1 * draw.normal(*steps).abs(),
+        "beta": 2.0 * torch.sigmoid(draw.normal(*steps)),
+        "state": draw.normal(1, 1, 96, 40, dtype=wide),
+    }
+
+    def factors(x: Tensors) -> Factors:
+        return Factors(x["q"], x["k"], x["v"], log_decay=x["log_decay"], beta=x["beta"])
+
+    return Problem(
+        inputs,
+        lambda x: _named(triton_recurrence(factors(x), x["state"])),
+        lambda x: _named(chunked_recurrence(factors(x), x["state"])),
+        differentiable=False,
+    )
+
+
 def _reflections(draw: Draw) -> Problem:
     """One key a head and beta 2: every error is kept to the end."""
     inputs = {
@@ -122,6 +147,7 @@ CHECKS = (
     ),
     KernelCheck("delta rule", _MODULES, _narrow, _CUT),
     KernelCheck("delta rule, wide", _MODULES, _wide, _CUT),
+    KernelCheck("delta rule, ahead", _AHEAD, _ahead, _CUT),
     KernelCheck("delta rule, reflect", _MODULES, _reflections, _CUT),
 )
 """By name; the delta rule cuts operands to TensorFloat-32 in places."""
