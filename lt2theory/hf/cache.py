@@ -69,12 +69,20 @@ class LoopedLTCache(Cache):
                 self._decoder = Decoder(self.model, self.looped, capacity=self.capacity)
             return self._decoder.step(tokens[:, 0].to(torch.int64))[:, None]
         self._refuse_fixed("more than a token a row")
-        if documents is not None and tokens.shape[1]:
-            self.ends_in_padding = bool((documents[:, -1] < 0).any())
+        self.note(documents)
         logits: Tensor = self.model(
             tokens, self.looped, documents=documents, last_logits=last_logits
         )
         return logits
+
+    def note(self, documents: Tensor | None) -> None:
+        """Note whether the tokens of a call end in padding.
+
+        Args:
+            documents: As for `read`.
+        """
+        if documents is not None and documents.shape[1]:
+            self.ends_in_padding = bool((documents[:, -1] < 0).any())
 
     @property
     def has_documents(self) -> bool:
@@ -182,5 +190,5 @@ class LoopedLTCache(Cache):
         if self._decoder is not None:
             raise ValueError(
                 f"cache: {what} is not possible once a cache of fixed capacity steps token by "
-                "token; use cache_implementation=None"
+                'token; use cache_implementation="dynamic"'
             )

@@ -19,7 +19,8 @@ from lt2theory.hf.card import write_card
 from lt2theory.hf.configuration import LoopedLTConfig
 from lt2theory.hf.losses import next_token_loss, training_loss
 from lt2theory.hf.masks import documents_of_mask
-from lt2theory.models import LoopedModel
+from lt2theory.models import LoopedModel, read_leaving
+from lt2theory.models.reading import WORTH
 
 ROLLBACK = 16
 """Tokens between snapshots where generation takes guesses back."""
@@ -29,7 +30,8 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
     """A looped model with its head.
 
     `generate()` goes through the model's own cache, one slot a (layer, loop), and gives what
-    calls on the whole text would give. `cache_implementation="static"` steps through a `Decoder`.
+    calls on the whole text would give. Greedy search and sampling step through a `Decoder` on a
+    GPU, or where `cache_implementation` is "static"; "dynamic" never does.
 
     Args:
         config: The configuration.
@@ -134,6 +136,8 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
         elif output_hidden_states:
             trace = self.model.trace(input_ids, documents=ids)
             logits, states = trace.logits, trace.states
+        elif self.config.leaves_early and not self.training:
+            logits = self._leave(input_ids, ids, cache, _last(logits_to_keep))
         elif cache is not None:
             logits = cache.read(input_ids, documents=ids, last_logits=_last(logits_to_keep))
         else:
@@ -145,6 +149,25 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
         return CausalLMOutputWithPast(
             loss=loss, logits=_kept(logits, logits_to_keep), cache=cache, hidden_states=states
         )
+
+    def _leave(
+        self, tokens: Tensor, ids: Tensor | None, cache: LoopedLTCache | None, last: int | None
+    ) -> Tensor:
+        """Logits of every token at its exit; no gradients."""
+        length, threshold = tokens.shape[1], self.config.exit_threshold
+        if cache is not None:
+            cache.note(ids)
+        found = read_leaving(
+            self.model,
+            tokens,
+            threshold,
+            first=length,
+            cache=None if cache is None else cache.looped,
+            documents=ids,
+        )
+        first = 0 if last is None else max(0, length - last)
+        logits: Tensor = self.model.read_out(found.last[:, first:])
+        return logits
 
     def _makes_cache(self, use_cache: bool | None, labels: Tensor | None) -> bool:
         if use_cache is None:
@@ -169,13 +192,33 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
             )
         rows = batch_size * max(generation_config.num_beams, generation_config.num_return_sequences)
         guesses = generation_mode == GenerationMode.ASSISTED_GENERATION
+        taken_back = guesses or generation_config.is_assistant
+        if self.config.leaves_early and kind == "static":
+            raise ValueError("cache_implementation: 'static' runs and reads all loops")
+        one_by_one = generation_mode in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
+        fixed = kind == "static" or (
+            kind is None
+            and one_by_one
+            and not taken_back
+            and not self.config.leaves_early
+            and self._gains_by_buffers(model_kwargs, max_cache_length)
+        )
+        limit = self.config.max_position_embeddings
+        most = max_cache_length + 1 if limit is None else min(max_cache_length + 1, limit)
         model_kwargs["cache"] = LoopedLTCache(
             self.model,
             rows,
-            capacity=max_cache_length + 1 if kind == "static" else None,
-            snapshot_every=ROLLBACK if guesses or generation_config.is_assistant else None,
+            capacity=most if fixed else None,
+            snapshot_every=ROLLBACK if taken_back else None,
         )
         return True
+
+    def _gains_by_buffers(self, model_kwargs: dict[str, Any], max_cache_length: int) -> bool:
+        """Whether steps from fixed buffers are the faster way: on a GPU, for texts of some length."""
+        mask = model_kwargs.get("attention_mask")
+        prompt = 0 if mask is None else mask.shape[1]
+        on_gpu = self.device.type == "cuda" and not torch.is_autocast_enabled("cuda")
+        return on_gpu and max_cache_length + 1 - prompt >= WORTH
 
     @override
     @torch.no_grad()

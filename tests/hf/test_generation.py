@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from lt2theory.hf import LoopedLTCache
-from lt2theory.models import generate
+from lt2theory.hf import LoopedLTCache, LoopedLTForCausalLM
+from lt2theory.models import at_depth, generate, read_leaving
 from tests.hf import tiny
 
 PATTERNS = sorted(tiny.PATTERNS)
@@ -98,6 +98,42 @@ def test_prompts_in_pieces() -> None:
     model = tiny.model(**tiny.PATTERNS["hybrid"])
     ids, mask = tiny.left_padded(tiny.tokens(2, 12), [12, 3])
     assert torch.equal(run(model, ids, mask, prefill_chunk_size=5), run(model, ids, mask))
+
+
+@pytest.mark.parametrize("way", ["greedy", "sampling", "beams"])
+def test_tokens_read_out_early_are_those_of_recomputation(way: str) -> None:
+    model = tiny.model(**{**tiny.PATTERNS["ouro"], "num_loops": 3}, exit_threshold=0.6)
+    ids, mask = tiny.left_padded(tiny.tokens(3, 11), [11, 6, 1])
+    exits = read_leaving(model.model, ids, 0.6, first=11).exits
+    assert len(exits.unique()) > 1
+    cached = run(model, ids, mask, **WAYS[way])
+    assert torch.equal(cached, run(model, ids, mask, use_cache=False, **WAYS[way]))
+    for threshold, depth in ((0.0, 1), (1.0, 3)):
+        model.config.exit_threshold = threshold
+        other = LoopedLTForCausalLM.from_looped(
+            at_depth(model.model, depth), pad_token_id=0, eos_token_id=1
+        )
+        assert torch.equal(run(model, ids, mask, **WAYS[way]), run(other, ids, mask, **WAYS[way]))
+
+
+def test_thresholds_without_a_gate_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"exit_threshold: 0.5 needs a model with exit_gate=True"):
+        tiny.model(exit_threshold=0.5)
+    model = tiny.model(**tiny.PATTERNS["ouro"], exit_threshold=0.5)
+    with pytest.raises(ValueError, match="'static' runs and reads all loops"):
+        run(model, tiny.tokens(1, 4), cache_implementation="static")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", ["greedy", "sampling", "beams"])
+def test_a_gpu_takes_fixed_buffers_where_they_serve(way: str) -> None:
+    model = tiny.model(torch.float32, **tiny.PATTERNS["hybrid"]).cuda()
+    ids, mask = (x.cuda() for x in tiny.left_padded(tiny.tokens(3, 11), [11, 6, 1]))
+    how = {"max_new_tokens": 20, "return_dict_in_generate": True, "eos_token_id": None}
+    out = run(model, ids, mask, **how, **WAYS[way])
+    assert (out.cache.capacity is None) == (way == "beams")
+    plain = run(model, ids, mask, cache_implementation="dynamic", **how, **WAYS[way])
+    assert torch.equal(out.sequences, plain.sequences)
 
 
 def test_other_caches_are_refused() -> None:

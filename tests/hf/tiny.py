@@ -36,9 +36,14 @@ def config(**fields: Any) -> LoopedConfig:
     return LoopedConfig.model_validate({"vocab_size": VOCAB, **values, **fields})
 
 
-def model(dtype: torch.dtype = torch.float64, **fields: Any) -> LoopedLTForCausalLM:
+def model(
+    dtype: torch.dtype = torch.float64, *, exit_threshold: float | None = None, **fields: Any
+) -> LoopedLTForCausalLM:
     """The model, in evaluation mode; token 0 is padding and 1 ends a text."""
-    wrapped = LoopedLTForCausalLM(LoopedLTConfig(config(**fields), pad_token_id=0, eos_token_id=1))
+    own = LoopedLTConfig(
+        config(**fields), exit_threshold=exit_threshold, pad_token_id=0, eos_token_id=1
+    )
+    wrapped = LoopedLTForCausalLM(own)
     with torch.no_grad():
         for parameter in wrapped.parameters():
             generator = torch.Generator().manual_seed(parameter.numel())
