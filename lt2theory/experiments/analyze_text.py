@@ -11,7 +11,7 @@ from lt2theory.models import LoopedModel
 from lt2theory.runs import RunFolder
 from lt2theory.runs.atomic import read_json
 from lt2theory.training.lm import LmConfig, load_lm
-from lt2theory.training.lm.run import CORPUS
+from lt2theory.training.lm.session import CORPUS
 from lt2theory.training.text import Corpus, TextBatches
 from tasks import Batch
 
