@@ -25,7 +25,7 @@ class StudyOptions:
     cells: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--cell"])] = ()
     """Names of cells, with * for anything; none means all."""
     minutes: float | None = None
-    """Length of the session. No cell begins that is not expected to end in it; what goes on then
+    """Length of the session. Cells that are expected to end in it begin first; what goes on then
     writes a checkpoint. None goes on to the end. With slurm the time of a job, 60 by default."""
     at_once: int | None = None
     """Cells that share the device, fewer where its memory does not hold them; by default 4 on a GPU
@@ -128,29 +128,33 @@ def _print_plan(rows: Sequence[Mapping[str, Any]], at_once: int) -> None:
     left = [row for row in rows if row["status"] != "done"]
     width = max(len(row["cell"]) for row in rows)
     for row in rows:
-        minutes = "unknown" if row["gpu_minutes"] is None else f"{row['gpu_minutes']:.1f}"
+        minutes = f"{row['gpu_minutes']:.2f}" + (" (estimated)" if row["estimated"] else "")
         print(
             f"{row['cell']:<{width}}  block {row['block']}  {row['status']:<10}  "
             f"{row['steps']:>7} steps (cap {row['step_cap']})  {row['flops']:.1e} FLOPs "
             f"(cap {row['flops_cap']:.1e})  GPU minutes {minutes}"
         )
-    known = [row["gpu_minutes"] for row in left if row["gpu_minutes"] is not None]
-    unknown = len(left) - len(known)
+    guessed = sum(row["estimated"] for row in left)
     print(
         f"left: {len(left)} of {len(rows)} cells, {sum(row['steps'] for row in left)} steps, "
-        f"{sum(row['flops'] for row in left):.1e} FLOPs, {sum(known):.1f} GPU minutes with "
-        f"{at_once} cells at once" + (f", and {unknown} cells of unknown time" if unknown else "")
+        f"{sum(row['flops'] for row in left):.1e} FLOPs, "
+        f"{sum(row['gpu_minutes'] for row in left):.1f} GPU minutes with {at_once} cells at once"
+        + (f" (estimated for {guessed} of them)" if guessed else "")
     )
 
 
 def _print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> None:
-    """Print how the cells that ran ended, and what is left."""
+    """Print how the cells that ran ended, and what is left by name."""
     for name, end in ends.items():
         if end.state != "waiting":
             why = f": {end.message}" if end.message else ""
             print(f"  {name}: {end.state}, {end.device_seconds / 60:.2f} device minutes{why}")
     done = sum(row["status"] == "done" for row in rows)
     print(f"{done} of {len(rows)} cells are done")
+    for status, said in (("unfinished", "begun, to be gone on with"), ("absent", "not begun")):
+        names = [row["cell"] for row in rows if row["status"] == status]
+        if names:
+            print(f"{said} ({len(names)}): {' '.join(names)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,16 @@
-"""How long a cell takes on a GPU, from a table of measured steps."""
+"""How long a cell takes on a GPU: from measured steps, by a formula where there are none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from lt2theory.experiments.cells import Cell
+from lt2theory.mixers import MIXERS, LinearMixer
 
 AT_ONCE = 4
 """Cells that shared the GPU in the measurements, and do so where nothing else is asked for."""
+STAGE_SECONDS = 0.5
+"""Of the GPU's time, for a stage's recording and its confirmation; an estimate."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Measured:
         block_passes: Blocks times loops.
         flops: `lt2theory.models.flops.step_flops` of the step.
         ms: Milliseconds of the GPU's time: those on the clock divided by the cells at once.
+        dtype: That of the run.
     """
 
     mixers: tuple[str, ...]
@@ -27,6 +31,7 @@ class Measured:
     block_passes: int
     flops: float
     ms: float
+    dtype: str = "bfloat16"
 
 
 MEASURED: tuple[Measured, ...] = (
@@ -37,13 +42,49 @@ MEASURED: tuple[Measured, ...] = (
 """From results/study-throughput-h200.json. An evaluation that still had to compile lies in the
 counted seconds, so that real steps are shorter."""
 
+PASS_MS = 0.36
+"""Launches of a pass through a GDN block, forwards and backwards, in bfloat16."""
+FLOP_MS = 1.49e-11
+"""Of a multiplication or addition. With `PASS_MS` it gives `MEASURED` to within 4 %."""
+PASSES: dict[str, float] = {
+    "full": 0.5,
+    "window": 0.6,
+    "deltanet": 0.9,
+    "retnet": 1.0,
+    "mamba2": 1.0,
+    "nsa": 1.1,
+    "mlstm": 1.1,
+    "dsa": 1.2,
+    "gla": 1.2,
+    "hgrn2": 1.2,
+    "kda": 1.5,
+}
+"""Launches of a mixer's block beside those of GDN (1): estimates, from operations counted in plain
+torch around the recurrence and from how many kernels the backend of `auto` has for it."""
+PLAIN_PASSES = 1.2
+"""What is added to those of a linear mixer in float32, whose recurrence then runs in plain torch:
+an estimate, from the same counts."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a cell is expected to cost of the GPU's time.
+
+    Attributes:
+        seconds: If every stage takes the steps that are expected.
+        estimated: Whether a step comes from the formula, not from measured steps of the kind.
+    """
+
+    seconds: float
+    estimated: bool
+
 
 def step_ms(cell: Cell, stage: int, measured: Sequence[Measured] | None = None) -> float | None:
-    """What a training step costs of the GPU's time.
+    """What a training step costs of the GPU's time, as far as it was measured.
 
-    Steps of the same mixers and loop state serve, whatever their sizes: milliseconds a pass through
-    a block are linear in its products between two measurements, proportional to them above, and
-    those of the smallest below, where the launches count.
+    Steps of the same mixers, loop state and dtype serve, whatever their sizes: milliseconds a pass
+    through a block are linear in its products between two measurements, proportional to them above,
+    and those of the smallest below, where the launches count.
 
     Args:
         cell: A cell.
@@ -55,8 +96,9 @@ def step_ms(cell: Cell, stage: int, measured: Sequence[Measured] | None = None) 
     """
     model = cell.resolved.model
     mixers = tuple(sorted({spec.mixer for loop in model.loops for spec in loop}))
+    wanted = mixers, model.loop_state, cell.config.dtype
     table = MEASURED if measured is None else measured
-    kind = [row for row in table if (row.mixers, row.loop_state) == (mixers, model.loop_state)]
+    kind = [row for row in table if (row.mixers, row.loop_state, row.dtype) == wanted]
     if not kind:
         return None
     passes = model.num_layers * model.num_loops
@@ -64,24 +106,45 @@ def step_ms(cell: Cell, stage: int, measured: Sequence[Measured] | None = None) 
     return passes * _along(points, cell.step_flops(stage) / passes)
 
 
-def gpu_seconds(cell: Cell, *, measured: Sequence[Measured] | None = None) -> float | None:
-    """What a cell is expected to cost of the GPU's time; evaluations are part of the measurements.
+def estimated_ms(cell: Cell, stage: int) -> float:
+    """What a training step costs of the GPU's time by a formula: launches and products, as GDN's.
+
+    Args:
+        cell: A cell.
+        stage: One of its stages.
+
+    Returns:
+        Milliseconds.
+    """
+    model = cell.resolved.model
+    passes = 0.0
+    for loop in model.loops:
+        for spec in loop:
+            passes += PASSES.get(spec.mixer, 1.0)
+            if cell.config.dtype == "float32" and issubclass(MIXERS[spec.mixer], LinearMixer):
+                passes += PLAIN_PASSES
+    return PASS_MS * passes + FLOP_MS * cell.step_flops(stage)
+
+
+def gpu_cost(cell: Cell, *, measured: Sequence[Measured] | None = None) -> Cost:
+    """What a cell is expected to cost of the GPU's time.
+
+    Evaluations are part of the measurements; recording a stage's step and confirming it is added.
 
     Args:
         cell: A cell.
         measured: The table; `MEASURED` if None.
 
     Returns:
-        Seconds, if every stage takes the steps that are expected; None if nothing of the kind was
-        measured.
+        The seconds, and whether they are an estimate.
     """
-    total = 0.0
+    total, estimated = 0.0, False
     for stage in cell.resolved.stages:
         ms = step_ms(cell, stage, measured)
         if ms is None:
-            return None
-        total += cell.steps_a_stage * ms / 1e3
-    return total
+            ms, estimated = estimated_ms(cell, stage), True
+        total += cell.steps_a_stage * ms / 1e3 + STAGE_SECONDS
+    return Cost(total, estimated)
 
 
 def _along(points: Sequence[tuple[float, float]], x: float) -> float:

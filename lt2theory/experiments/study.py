@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lt2theory.experiments.cells import Cells, in_order
-from lt2theory.experiments.costs import gpu_seconds
+from lt2theory.experiments.costs import gpu_cost
 from lt2theory.experiments.study_table import TABLE, study_table
 from lt2theory.runs import Progress, ProgressEvent, Study, run_status, write_table
 from lt2theory.training import Account, Job, Runtime, share_device
@@ -68,12 +68,12 @@ def plan(cells: Cells, root: Path) -> list[dict[str, Any]]:
 
     Returns:
         One mapping a cell: `cell`, `block`, `exploratory`, `run`, `status`, `stages`, `steps`
-        (expected) and `step_cap` over all stages, `flops` and `flops_cap`, and `gpu_minutes`
-        (expected; None if nothing of the kind was measured).
+        (expected) and `step_cap` over all stages, `flops` and `flops_cap`, `gpu_minutes`
+        (expected), and `estimated` (whether nothing of the kind was measured).
     """
     rows = []
     for cell in cells:
-        seconds, run = gpu_seconds(cell), cell.run()
+        cost, run = gpu_cost(cell), cell.run()
         rows.append(
             {
                 "cell": cell.name,
@@ -86,7 +86,8 @@ def plan(cells: Cells, root: Path) -> list[dict[str, Any]]:
                 "step_cap": cell.steps(cap=True),
                 "flops": cell.flops(),
                 "flops_cap": cell.flops(cap=True),
-                "gpu_minutes": None if seconds is None else seconds / 60,
+                "gpu_minutes": cost.seconds / 60,
+                "estimated": cost.estimated,
             }
         )
     return rows
@@ -120,8 +121,7 @@ def carry_out(
     Runtime.of(session.device, "float32")  # refused before anything is written
     jobs = {}
     for cell in wanted:
-        seconds = gpu_seconds(cell)
-        beside = None if seconds is None else seconds * session.at_once
+        beside = gpu_cost(cell).seconds * session.at_once if session.device == "cuda" else None
         jobs[cell.name] = Job(cell.resolved, root / cell.run().folder, beside)
     runs = [cell.run() for cell in cells]
     study = Study.create(root, runs, kind=KIND, overwrite=session.overwrite)

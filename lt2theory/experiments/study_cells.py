@@ -2,11 +2,12 @@
 
 Blocks in the order in which they are carried out: (1) state-based recall, (2) word problems and
 parity, (3) what T = 8, untied depth, width, `accumulate` and small beta change in (1), (4) one seed
-of everything else, which is exploratory. Within a block every seed of a comparison comes before the
-next comparison, so that what a budget leaves out is whole comparisons, not single arms.
+of everything else, which is exploratory. A comparison is as few arms as answer a question. All its
+seeds come before the next one, so that what a budget leaves out is whole questions, not single
+arms.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,7 @@ PAIR = ("gdn-window", "full-gdn")
 STATES: tuple[LoopState, ...] = ("rescan", "accumulate")
 
 Arm = Callable[[int], CurriculumConfig]
+Comparisons = list[list[Arm]]
 
 
 def loops() -> Cells:
@@ -52,8 +54,13 @@ def block_one() -> Cells:
     Returns:
         30 cells.
     """
-    arms = [_recall(family, loops) for loops in (4, 1) for family in FAMILIES]
-    return _block(1, [arms], expected_steps=500)
+    pairs = (("gdn-window", "softmax"), ("full-gdn", "gdn"))
+    comparisons = [
+        [_recall(family, loops) for family in pair] for pair in pairs for loops in (4, 1)
+    ]
+    rest = [family for family in FAMILIES if not any(family in pair for pair in pairs)]
+    comparisons += [[_recall(family, loops) for loops in (4, 1)] for family in rest]
+    return _block(1, comparisons, expected_steps=500)
 
 
 def block_two() -> Cells:
@@ -62,22 +69,24 @@ def block_two() -> Cells:
     Returns:
         The cells, those that the study's second question needs first.
     """
-    hard = [_word("S5", 1), *_both("S5", 4)]
-    hard += [arm for group in ("A5", "S4") for arm in (_word(group, 1), *_both(group, 2))]
-    s3: list[Arm] = [_word("S3", 1), *_both("S3", 2), exact_start, partial(exact_start, slowed=100)]
-    more = _both("S5", 2) + [arm for group in ("A5", "S4", "S3") for arm in _both(group, 4)]
-    twins = [arm for group in TWINS for arm in (_word(group, 1), *_both(group, 2))]
+    hard = [[_word("S5", 1), *_both("S5", 4)]]
+    hard += [[_word(group, 1), *_both(group, 2)] for group in ("A5", "S4")]
+    s3: Comparisons = [
+        [_word("S3", 1), *_both("S3", 2)],
+        [exact_start, partial(exact_start, slowed=100)],
+    ]
+    more = [_both("S5", 2)] + [_both(group, 4) for group in ("A5", "S4", "S3")]
+    twins = [[_word(group, 1), *_both(group, 2)] for group in TWINS]
     parity = [_parity(1), _parity(1, beta2=False)]
     parity += [_parity(2, state, beta2=False) for state in STATES]
-    small = [
-        arm
-        for group in GROUPS
-        for arm in (_word(group, 1, beta2=False), *_both(group, 4, beta2=False))
-    ]
-    diagonal = [_word("S3", loops, pattern=pattern) for pattern in DIAGONAL for loops in (1, 2)]
-    smaller = [arm for group in GROUPS for arm in _both(group, 2, beta2=False)]
-    comparisons = [hard, s3, more, twins, parity, small, diagonal, smaller]
-    return _block(2, comparisons, more_seeds={1: S3_SEEDS})
+    small = [[_word(group, 1, beta2=False), *_both(group, 4, beta2=False)] for group in GROUPS]
+    diagonal = [[_word("S3", loops, pattern=name) for loops in (1, 2)] for name in DIAGONAL]
+    smaller = [_both(group, 2, beta2=False) for group in GROUPS]
+    parts: tuple[Comparisons, ...] = (
+        hard, s3, more, twins, [parity], small, diagonal, smaller,
+    )  # fmt: skip
+    seeds = [S3_SEEDS if part is s3 else SEEDS for part in parts for _ in part]
+    return _block(2, [arms for part in parts for arms in part], seeds=seeds)
 
 
 def block_three() -> Cells:
@@ -88,19 +97,17 @@ def block_three() -> Cells:
         one loop; then beta in (0, 1) and `accumulate` for the best two families.
     """
     depth = [
-        _recall("gdn-window", 8),
-        _recall("gdn-window", 1, num_layers=16),
-        _recall("gdn-window", 1, width=512),
+        [_recall("gdn-window", 8)],
+        [_recall("gdn-window", 1, num_layers=16), _recall("gdn-window", 1, width=512)],
     ]
     changed = [
-        arm
-        for family in PAIR
-        for arm in (
+        [
             _recall(family, 4, negative_eigenvalues=False),
             _recall(family, 4, loop_state="accumulate"),
-        )
+        ]
+        for family in PAIR
     ]
-    return _block(3, [depth, changed], expected_steps=500)
+    return _block(3, [*depth, *changed], expected_steps=500)
 
 
 def block_four() -> Cells:
@@ -151,13 +158,14 @@ def _block(
     comparisons: Sequence[Sequence[Arm]],
     *,
     expected_steps: int = 400,
-    more_seeds: Mapping[int, int] | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> Cells:
-    """Cells of one block; a comparison has `SEEDS` seeds, or as many as `more_seeds` says."""
+    """Cells of one block; a comparison has `SEEDS` seeds, or as many as `seeds` says of it."""
+    numbers = [SEEDS] * len(comparisons) if seeds is None else seeds
     return tuple(
         _cell(block, arm(seed), priority=place, expected_steps=expected_steps)
-        for place, arms in enumerate(comparisons)
-        for seed in range((more_seeds or {}).get(place, SEEDS))
+        for place, (arms, count) in enumerate(zip(comparisons, numbers, strict=True))
+        for seed in range(count)
         for arm in arms
     )
 

@@ -11,6 +11,9 @@ from lt2theory.runs import run_status
 from lt2theory.training.config import CurriculumConfig
 from lt2theory.training.signals import StopRequest
 
+LEAST_SECONDS = 20.0
+"""Time for which a job is worth beginning that will not end in it."""
+
 State = Literal["waiting", "running", "done", "stopped", "failed", "busy"]
 
 
@@ -52,9 +55,10 @@ class Account:
 class Board:
     """Hands out jobs to threads.
 
-    A job begins if it is expected to end in the time that is left. One that has begun before, or of
-    which nobody knows how long it takes, begins in any case; one that is longer than the whole
-    session begins in its first half.
+    First comes the first job that is expected to end in the time that is left. One that has begun
+    before, or of which nobody knows how long it takes, counts as such; so does one that is longer
+    than the whole session, in its first half. Where there is none, the first of the others begins
+    all the same while `LEAST_SECONDS` are left: the next session goes on with it.
 
     Args:
         jobs: The jobs in the order of their wish; those that have begun before come first.
@@ -102,6 +106,8 @@ class Board:
         with self._change:
             while not self.stop.requested:
                 job = next((job for job in self._waiting if self._fits(job)), None)
+                if job is None and self._waiting and self.left >= LEAST_SECONDS:
+                    job = self._waiting[0]
                 if job is None:
                     return None
                 if self.running() < self.at_once:

@@ -49,7 +49,7 @@ def share_device(
         jobs: The runs, in the order in which they are to begin.
         device: Where all of them compute.
         at_once: Runs at a time; fewer where the device's memory does not hold them.
-        seconds: Length of the session; no run begins that is not expected to end in it.
+        seconds: Length of the session; runs that are expected to end in it begin first.
         watch: Told how the session stands.
 
     Returns:

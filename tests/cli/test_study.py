@@ -41,8 +41,11 @@ def test_a_dry_run_lists_costs_and_starts_nothing(
     assert main([*STUDY, "--cell", "parity-beta2-*", *arguments]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["parity-beta2-s0", "parity-beta2-s1", "left:"]
-    assert "80 steps (cap 120)  4.1e+09 FLOPs (cap 6.2e+09)  GPU minutes unknown" in lines[0]
+    assert (
+        "80 steps (cap 120)  4.1e+09 FLOPs (cap 6.2e+09)  GPU minutes 0.02 (estimated)" in lines[0]
+    )
     assert lines[-1].startswith("left: 2 of 2 cells, 160 steps")
+    assert lines[-1].endswith("cells at once (estimated for 2 of them)")
     assert not folder.exists()
     found = json.loads(file.read_text())
     assert [cell["status"] for cell in found["cells"]] == ["absent", "absent"]
@@ -64,11 +67,17 @@ def test_cells_in_parts_and_one_table(tmp_path: Path, capsys: pytest.CaptureFixt
     assert read_study_table(table).equals(first)
 
 
-def test_the_end_of_the_time_is_resumable(tmp_path: Path, slow: Cells) -> None:
+def test_the_end_of_the_time_is_resumable(
+    tmp_path: Path, slow: Cells, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = [*STUDY, "--out", str(tmp_path), "--minutes", "0.02", "--json"]
     assert main([*arguments, str(tmp_path / "a.json")]) == 130
     first = in_order(slow)[0].run().folder
     assert run_status(tmp_path / first) == "unfinished"
+    names = [cell.name for cell in in_order(slow)]
+    said = capsys.readouterr().out.splitlines()[-3:]
+    assert said[0] == f"begun, to be gone on with (1): {names[0]}"
+    assert said[1] == f"not begun (2): {' '.join(names[1:])}"
     session = json.loads((tmp_path / "a.json").read_text())["session"]
     assert [end["state"] for end in session.values()] == ["stopped", "waiting", "waiting"]
     assert set(read_study_table(tmp_path)["status"]) == {"unfinished"}

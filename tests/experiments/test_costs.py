@@ -3,13 +3,23 @@
 import pytest
 
 from lt2theory.experiments.cells import Cell
-from lt2theory.experiments.costs import MEASURED, Measured, gpu_seconds, step_ms
+from lt2theory.experiments.costs import (
+    FLOP_MS,
+    MEASURED,
+    PASS_MS,
+    PLAIN_PASSES,
+    STAGE_SECONDS,
+    Measured,
+    estimated_ms,
+    gpu_cost,
+    step_ms,
+)
 from lt2theory.experiments.studies import smoke
 from lt2theory.models.flops import step_flops
 
 
 def row(flops: float, ms: float, passes: int = 1) -> Measured:
-    return Measured(("deltanet",), "rescan", passes, flops, ms)
+    return Measured(("deltanet",), "rescan", passes, flops, ms, "float32")
 
 
 @pytest.fixture
@@ -29,15 +39,32 @@ def test_time_follows_the_products(cell: Cell) -> None:
 
 
 def test_other_mixers_say_nothing(cell: Cell) -> None:
-    other = Measured(("gdn",), "rescan", 1, 1e9, 1.0)
-    assert step_ms(cell, 8, [other]) is None
-    assert gpu_seconds(cell, measured=[other]) is None
+    for other in (
+        Measured(("gdn",), "rescan", 1, 1e9, 1.0, "float32"),
+        Measured(("deltanet",), "rescan", 1, 1e9, 1.0),
+    ):
+        assert step_ms(cell, 8, [other]) is None
+        assert gpu_cost(cell, measured=[other]).estimated
 
 
 def test_seconds_are_those_of_all_stages(cell: Cell) -> None:
     table = [row(cell.step_flops(8) / 2, 1.0)]
     expected = 40 * (step_ms(cell, 8, table) + step_ms(cell, 12, table)) / 1e3  # type: ignore[operator]
-    assert gpu_seconds(cell, measured=table) == pytest.approx(expected)
+    cost = gpu_cost(cell, measured=table)
+    assert cost.seconds == pytest.approx(expected + 2 * STAGE_SECONDS)
+    assert not cost.estimated
+
+
+def test_the_formula_gives_what_was_measured() -> None:
+    for row in MEASURED:
+        assert PASS_MS * row.block_passes + FLOP_MS * row.flops == pytest.approx(row.ms, rel=0.05)
+
+
+def test_what_was_not_measured_is_estimated_from_launches_and_products(cell: Cell) -> None:
+    launches = 0.9 + PLAIN_PASSES  # one pass through a DeltaNet block in float32
+    assert estimated_ms(cell, 8) == pytest.approx(PASS_MS * launches + FLOP_MS * cell.step_flops(8))
+    expected = sum(40 * estimated_ms(cell, stage) / 1e3 + STAGE_SECONDS for stage in (8, 12))
+    assert gpu_cost(cell).seconds == pytest.approx(expected)
 
 
 def test_the_table_is_sorted_by_kind() -> None:

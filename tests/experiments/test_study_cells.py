@@ -112,10 +112,23 @@ def test_the_exact_start_trains_as_long_as_a_stage_that_fails() -> None:
 
 
 def test_changes_of_block_three_are_those_of_the_best_pair(cells: dict[str, Cell]) -> None:
-    changed = {cell.config.label for cell in cells.values() if cell.block == 3 and cell.priority}
-    assert changed == {
+    changed = {cell.config.label for cell in cells.values() if cell.block == 3}
+    assert changed >= {
         f"recall-{family}-t4-{change}" for family in PAIR for change in ("beta1", "accumulate")
     }
+
+
+def test_a_comparison_is_whole_before_the_next_begins(cells: dict[str, Cell]) -> None:
+    for block in (1, 2, 3):
+        mine = [cell for cell in cells.values() if cell.block == block]
+        arms: dict[int, Counter[str]] = {}
+        for cell in mine:
+            arms.setdefault(cell.priority, Counter())[cell.config.label] += 1
+        assert list(arms) == sorted(arms)
+        assert all(len(set(counts.values())) == 1 for counts in arms.values())
+        labels = [label for counts in arms.values() for label in counts]
+        assert len(set(labels)) == len(labels)  # no arm is split between comparisons
+        assert max(len(counts) for counts in arms.values()) <= 4
 
 
 def test_the_study_is_offered_by_name() -> None:

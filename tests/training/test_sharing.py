@@ -135,7 +135,9 @@ def test_a_signal_stops_all_with_checkpoints(tmp_path: Path, make_config: Any) -
     assert all(RunFolder.open(job.folder).checkpoints() for job in jobs)
 
 
-def test_no_run_begins_that_will_not_end_in_time(tmp_path: Path, make_config: Any) -> None:
+def test_runs_that_end_in_time_begin_first_and_no_time_is_left_unused(
+    tmp_path: Path, make_config: Any
+) -> None:
     short, long, longest, unknown = jobs_in(tmp_path, make_config, range(4))
     jobs = [
         Job(long.config, long.folder, 90.0),
@@ -151,8 +153,9 @@ def test_no_run_begins_that_will_not_end_in_time(tmp_path: Path, make_config: An
         return [job.folder.name for job in taken]
 
     assert order(95.0) == ["seed1", "seed2", "seed0", "seed3"]
-    assert order(60.0) == ["seed2", "seed0", "seed3"]
-    assert order(20.0) == ["seed0", "seed3"]
+    assert order(60.0) == ["seed2", "seed0", "seed3", "seed1"]
+    assert order(30.0) == ["seed0", "seed3", "seed1", "seed2"]
+    assert order(15.0) == ["seed0", "seed3"]
     assert order(5.0) == ["seed3"]
     with RunFolder.writing(
         long.folder,
