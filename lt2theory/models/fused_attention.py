@@ -18,8 +18,8 @@ from lt2theory.models.static_cache import StaticSlot
 if TYPE_CHECKING:
     from lt2theory.ops.fused.triton_place import IndexLayout
 
-_TILE = 64
-"""Outputs of a tile of the wide products (`triton_linear`)."""
+_ALIGNED = 16
+"""Every row of projections begins at a multiple of so many numbers, as wide loads want it."""
 
 
 def parts_of(mixer: SoftmaxAttention) -> dict[str, int]:
@@ -58,8 +58,8 @@ class FusedAttention(PackedBlock):
         assert isinstance(mixer, SoftmaxAttention)
         self.parts = parts_of(mixer)
         super().__init__(block, list(self.parts), config)
-        # Whole tiles of outputs need no masks; the rows behind are not looked at.
-        rows = -len(self.projections) % _TILE
+        # What stands behind the last projection is not looked at.
+        rows = -len(self.projections) % _ALIGNED
         self.projections = F.pad(self.projections, (0, 0, 0, rows))
         options = mixer.options
         self.options = options
