@@ -214,7 +214,7 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
         return True
 
     def _gains_by_buffers(self, model_kwargs: dict[str, Any], max_cache_length: int) -> bool:
-        """Whether steps from fixed buffers are the faster way: on a GPU, for texts of some length."""
+        """Whether steps from fixed buffers are faster: on a GPU, for texts of some length."""
         mask = model_kwargs.get("attention_mask")
         prompt = 0 if mask is None else mask.shape[1]
         on_gpu = self.device.type == "cuda" and not torch.is_autocast_enabled("cuda")

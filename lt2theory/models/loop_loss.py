@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -71,18 +71,22 @@ def loop_loss(
     states = model.read_loops(tokens, lengths=lengths, documents=documents, losses=losses)
     labelled = targets != IGNORED
     if model.config.loop_loss == "last":
-        total = _token_losses(model, states[-1], targets)[labelled].mean()
+        total = _mean(_token_losses(model, states[-1], targets), labelled)
         return LoopLoss(total, total.detach()[None])
-    losses_of = [_recomputed(model, h, targets)[labelled] for h in states]
-    by_loop = torch.stack(losses_of)  # [T n]
-    means = by_loop.detach().mean(1)
+    by_loop = torch.stack([_recomputed(model, h, targets) for h in states])
+    means = _mean(by_loop.detach(), labelled)
     if model.config.loop_loss == "mean":
-        return LoopLoss(by_loop.mean(), means)
-    log_p = model.exit_log_probabilities(states)[:, labelled]
+        return LoopLoss(_mean(by_loop, labelled).mean(), means)
+    log_p = model.exit_log_probabilities(states)
     p = log_p.exp()
     away = divergence_from_equal(log_p)
-    total = ((p * by_loop).sum(0) + model.config.exit_entropy * away).mean()
-    return LoopLoss(total, means, p.detach().mean(1))
+    total = _mean((p * by_loop).sum(0) + model.config.exit_entropy * away, labelled)
+    return LoopLoss(total, means, _mean(p.detach(), labelled))
+
+
+def _mean(x: Float[Tensor, "*loops b t"], labelled: Bool[Tensor, "b t"]) -> Float[Tensor, "*loops"]:
+    """Mean over the labelled tokens, whose number the host need not know."""
+    return x.where(labelled, 0.0).sum((-2, -1)) / labelled.sum()
 
 
 def _token_losses(model: LoopedModel, h: Tensor, targets: Tensor) -> Float[Tensor, "b t"]:

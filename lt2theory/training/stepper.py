@@ -6,10 +6,7 @@ saw stays on the device until somebody asks. A step that saw something not finit
 there, nor does any step after it, so a divergence that is found late has left the same weights.
 """
 
-import contextlib
-import gc
 import shutil
-import warnings
 from collections.abc import Iterator
 from os import environ
 
@@ -18,7 +15,6 @@ from torch import Tensor
 from typing_extensions import override
 
 from lt2theory.models import LoopedModel
-from lt2theory.ops.fused.launching import rehearsal
 from lt2theory.training.config import CurriculumConfig
 from lt2theory.training.optimiser import (
     StepResult,
@@ -28,6 +24,7 @@ from lt2theory.training.optimiser import (
     masked_loss_of_fixed_shape,
     train_step,
 )
+from lt2theory.training.recording import record
 from lt2theory.training.runtime import Runtime
 from tasks import Batch
 
@@ -174,46 +171,12 @@ class GraphStepper(Stepper):
         self.optimiser.step()
 
     def _capture(self) -> torch.cuda.CUDAGraph:
-        """Record a step, after a rehearsal and two runs without effect."""
+        """Record a step; the runs before it have no effect."""
         kept = self._stopped.clone()
         self._stopped.fill_(1.0)
-        # A stream of the caller's own is recorded from itself: what cuBLAS keeps for a stream is
-        # then not shared with the graphs of other threads.
-        current = torch.cuda.current_stream()
-        aside = torch.cuda.Stream() if current == torch.cuda.default_stream() else current
-        aside.wait_stream(current)
-        with torch.cuda.stream(aside), warnings.catch_warnings():
-            # Steps before a capture are what it warns of, and what is meant here.
-            warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
-            with rehearsal():
-                self._run()
-            for _ in range(2):  # the second finds everything compiled and chosen
-                self._run()
-        current.wait_stream(aside)
+        graph = record(self._run)
         self._stopped.copy_(kept)
-        graph = torch.cuda.CUDAGraph()
-        with (
-            without_collection(),
-            torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"),
-        ):
-            self._run()
         return graph
-
-
-@contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """Keep Python from collecting garbage, such as another graph, in the middle of a recording.
-
-    Yields:
-        Nothing.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def make_stepper(config: CurriculumConfig, model: LoopedModel, runtime: Runtime) -> Stepper:
