@@ -1,7 +1,7 @@
 """Every mixer with every backend: the same few properties, one test a cell of the table.
 
-What is measured, and on which model: `lt2theory.analysis.conformance`. `reference` and `chunked`
-run in float64. Triton kernels, FLA's and ours, run in float32 under Triton's interpreter.
+What is measured, and on which model: `lt2theory.analysis.conformance_measures`. `reference` and
+`chunked` run in float64. Triton kernels, FLA's and ours, run in float32 under Triton's interpreter.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lt2theory.analysis.conformance import (
+from lt2theory.analysis.conformance_measures import (
     Build,
     accumulate_error,
     causality_error,
