@@ -9,7 +9,8 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from lt2theory.runs.atomic import read_json
-from lt2theory.training.records import TrainState, checked
+from lt2theory.training.records import checked
+from lt2theory.training.train_state import TrainState
 
 MODEL = "model.safetensors"
 OPTIMISER = "optimiser.safetensors"

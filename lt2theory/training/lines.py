@@ -3,7 +3,8 @@
 from typing import Any
 
 from lt2theory.training.evaluation import Evaluation
-from lt2theory.training.records import Candidate, StageRecord, StageTest, Status, TrainState
+from lt2theory.training.records import Candidate, StageRecord, StageTest, Status
+from lt2theory.training.train_state import TrainState
 
 
 def evaluation_line(evaluation: Evaluation, *, split: str, stage: int, step: int) -> dict[str, Any]:

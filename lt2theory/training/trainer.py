@@ -11,11 +11,11 @@ from lt2theory.training.draws import confirmation_batch, evaluation_batch
 from lt2theory.training.evaluation import evaluate
 from lt2theory.training.lines import evaluation_line, stage_line, training_line
 from lt2theory.training.optimiser import DivergenceError, learning_rate_factor
-from lt2theory.training.records import TrainState
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.seat import Seat
 from lt2theory.training.selection import new_model
 from lt2theory.training.stepper import make_stepper
+from lt2theory.training.train_state import TrainState
 
 CONFIRMATION_SLACK = 0.01
 """How far below the pass mark the lower end of a confirmation's interval may lie."""

@@ -9,8 +9,9 @@ from lt2theory.training import CurriculumConfig, OptimiserConfig, Runtime, resol
 from lt2theory.training.checkpoint import MODEL, OPTIMISER, STATE, load_weights, pack, unpack
 from lt2theory.training.draws import training_batch
 from lt2theory.training.optimiser import make_optimiser, train_step
-from lt2theory.training.records import StageRecord, TrainState
+from lt2theory.training.records import StageRecord
 from lt2theory.training.selection import new_model
+from lt2theory.training.train_state import TrainState
 
 CPU = Runtime(torch.device("cpu"))
 STATE_NOW = TrainState(

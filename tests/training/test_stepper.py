@@ -25,9 +25,9 @@ from lt2theory.training.optimiser import (
     masked_loss,
     masked_loss_of_fixed_shape,
 )
-from lt2theory.training.records import TrainState
 from lt2theory.training.selection import new_model, select_learning_rate
 from lt2theory.training.stepper import GraphStepper, Stepper, make_stepper
+from lt2theory.training.train_state import TrainState
 from tasks import Batch
 
 CPU = Runtime(torch.device("cpu"))
