@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from lt2theory.bench.rates import copy_rate
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import Decoder, LoopedConfig, LoopedModel
 from lt2theory.models.parameters import visited_parameters
@@ -191,18 +192,6 @@ def random_model(config: LoopedConfig, device: str = "cuda") -> LoopedModel:
     with torch.device(device):
         model = LoopedModel(config, generator=torch.Generator(device).manual_seed(0))
     return model.to(torch.bfloat16)
-
-
-def copy_rate() -> float:
-    """Bytes a second that a large copy reads and writes.
-
-    Returns:
-        The rate, the median of ten copies of 4 GiB.
-    """
-    source = torch.randint(0, 255, (2**32,), dtype=torch.uint8, device="cuda")
-    target = torch.empty_like(source)
-    times = [_milliseconds(lambda: target.copy_(source), 1) for _ in range(10)]
-    return 2 * source.numel() / (sorted(times)[5] / 1e3)
 
 
 def step_bytes(model: LoopedModel, batch: int, context: int) -> float:

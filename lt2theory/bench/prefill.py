@@ -1,6 +1,5 @@
 """Speed of reading a prompt at full scale on a GPU: logits of the last position only."""
 
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.bench.decode import full_scale, random_model
+from lt2theory.bench.rates import median_ms
 from lt2theory.bench.train_step import PRODUCTS
 from lt2theory.models import LoopedConfig, LoopedModel, prefill
 from lt2theory.models.flops import forward_flops
@@ -110,7 +110,7 @@ def _largest_fit(model: LoopedModel, setting: Setting, repeats: int) -> tuple[in
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         try:
-            ms = _median_ms(reader(model, replace(setting, batch=rows)), repeats)
+            ms = median_ms(reader(model, replace(setting, batch=rows)), repeats)
         except torch.cuda.OutOfMemoryError:
             rows //= 2  # the traceback holds what it had, until this clause ends
             continue
@@ -141,18 +141,6 @@ def reader(model: LoopedModel, setting: Setting) -> Callable[[], Tensor]:
         return logits[:, 0]
 
     return read
-
-
-def _median_ms(call: Callable[[], Tensor], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        call()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(float(start.elapsed_time(end)))
-    return statistics.median(times)
 
 
 def prefill_flops(model: LoopedModel, batch: int, context: int) -> float:

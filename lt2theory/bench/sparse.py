@@ -4,7 +4,6 @@ DeepSeek sparse attention has to score every key for every query: that share of 
 the square of the length and is measured on its own.
 """
 
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from lt2theory.bench.decode import copy_rate
+from lt2theory.bench.rates import copy_rate, product_rate, warm_ms
 from lt2theory.ops.sparse.dsa import INDEXED_ATTENTIONS
 from lt2theory.ops.sparse.dsa_reference import IndexedProblem
 from lt2theory.ops.sparse.index_launch import (
@@ -205,10 +204,10 @@ def _measure(setting: Setting, backend: str, repeats: int) -> dict[str, float]:
     gradient = torch.ones_like(problem.v)
     try:
         with torch.no_grad():
-            found["forward_ms"] = milliseconds(forward, repeats)
+            found["forward_ms"] = warm_ms(forward, repeats)
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        both = milliseconds(lambda: torch.autograd.grad(forward(), inputs, gradient), repeats)
+        both = warm_ms(lambda: torch.autograd.grad(forward(), inputs, gradient), repeats)
         found |= {"both_ms": both, "peak_mib": _peak_mib(before)}
         if setting.op == "dsa" and backend == "triton" and setting.length > TOP_K:
             found |= _indexer(problem, found["forward_ms"], repeats)
@@ -233,38 +232,5 @@ def _indexer(problem: Problem, forward: float, repeats: int) -> dict[str, float]
             if choosing:
                 choose(indexer, block, thresholds)
 
-    scores, both = (milliseconds(partial(run, choosing=x), repeats) for x in (False, True))
+    scores, both = (warm_ms(partial(run, choosing=x), repeats) for x in (False, True))
     return {"score_ms": scores, "choose_ms": both - scores, "indexer_share": both / forward}
-
-
-def milliseconds(run: Callable[[], object], repeats: int) -> float:
-    """Median time of a run on the GPU.
-
-    Args:
-        run: What is timed.
-        repeats: Runs after one to warm up.
-
-    Returns:
-        Milliseconds between two events around it.
-    """
-    run()
-    times = []
-    for _ in range(repeats):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(float(start.elapsed_time(end)))
-    return statistics.median(times)
-
-
-def product_rate() -> float:
-    """FLOPs a second of a large product in bfloat16.
-
-    Returns:
-        The rate, the median of ten products of 8192 by 8192.
-    """
-    size = 8192
-    a, b = (torch.ones(size, size, dtype=torch.bfloat16, device="cuda") for _ in range(2))
-    return 2.0 * size**3 / (milliseconds(lambda: a @ b, 10) / 1e3)

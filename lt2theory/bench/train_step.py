@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from lt2theory.bench.decode import copy_rate
+from lt2theory.bench.rates import copy_rate
 from lt2theory.bench.train_step_process import Setting, run_config
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig

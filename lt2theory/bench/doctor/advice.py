@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import groupby
 
+from lt2theory.bench.doctor.diagnosis import Diagnosis
 from lt2theory.bench.doctor.environment import faults_here
 from lt2theory.bench.doctor.measure import Outcome
-from lt2theory.bench.doctor.run import Diagnosis
 
 _ISSUES = {
     "fla": "https://github.com/fla-org/flash-linear-attention/issues",

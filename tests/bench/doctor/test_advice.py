@@ -1,7 +1,7 @@
 from lt2theory.bench.doctor.advice import advise
 from lt2theory.bench.doctor.choices import Served
+from lt2theory.bench.doctor.diagnosis import Diagnosis
 from lt2theory.bench.doctor.measure import measure
-from lt2theory.bench.doctor.run import Diagnosis
 
 
 def test_advice_says_where_and_how(planted, make_case):

@@ -9,8 +9,9 @@ import torch
 
 from lt2theory.bench.doctor import run as module
 from lt2theory.bench.doctor.cases import Sizes
+from lt2theory.bench.doctor.diagnosis import Diagnosis
 from lt2theory.bench.doctor.pool import Died
-from lt2theory.bench.doctor.run import Diagnosis, Doctor, Settings
+from lt2theory.bench.doctor.run import Doctor, Settings
 from lt2theory.bench.doctor.worker import answer
 
 PLANTED = "tests.bench.doctor.planted_backends"
