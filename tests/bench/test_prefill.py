@@ -75,7 +75,7 @@ def test_rows_that_do_not_fit_are_halved(monkeypatch: pytest.MonkeyPatch) -> Non
             raise torch.cuda.OutOfMemoryError
         return 4.0
 
-    monkeypatch.setattr(prefill, "_median_ms", timed)
+    monkeypatch.setattr(prefill, "median_ms", timed)
     for name in ("empty_cache", "reset_peak_memory_stats"):
         monkeypatch.setattr(torch.cuda, name, lambda: None)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 2**30)
