@@ -41,7 +41,7 @@ def _chosen_kernel(
     G: tl.constexpr, R: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BRANCHES: tl.constexpr, GATE: tl.constexpr,
     BR: tl.constexpr, BN: tl.constexpr, BS: tl.constexpr,
-    BK: tl.constexpr, RK: tl.constexpr, BV: tl.constexpr, RV: tl.constexpr,
+    BK: tl.constexpr, RK: tl.constexpr, BV: tl.constexpr, RV: tl.constexpr, WIDE: tl.constexpr,
     PREC: tl.constexpr, STAGES: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row, key head and share; LISTED shares of the blocks, then of the window.
@@ -105,7 +105,7 @@ def _chosen_kernel(
         tl.store(ARRIVED + group, 0)
         for i in tl.range(0, R):
             join_shares(ACC, TOP, TOTAL, COMPRESSED, P + b * stride, OUT, b, g * R + i,
-                        branches_at, gate_at, G * R, DV, BV + RV, LISTED, SPLITS, BS,
+                        branches_at, gate_at, G * R, DV, WIDE, LISTED, SPLITS, BS,
                         BRANCHES, GATE)  # fmt: skip
 
 
@@ -186,6 +186,7 @@ def chosen_attention(
         RING=ring, BRANCHES=gates.branches is not None, GATE=gates.output is not None,
         BR=max(16, triton.next_power_of_2(heads // groups)), BN=_KEYS,
         BS=triton.next_power_of_2(splits), BK=of_k, RK=rest_k, BV=of_v, RV=rest_v,
+        WIDE=triton.next_power_of_2(wide),
         PREC="ieee" if out.dtype == torch.float32 else "tf32", STAGES=1 if tiles == 1 else 3,
         num_warps=4, PDL=early, launch_pdl=early,
     )  # fmt: skip
