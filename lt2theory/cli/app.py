@@ -45,10 +45,18 @@ COMMANDS = {
     "data show": Command("data", "show", "what a corpus holds, its xz -9 baseline, its state"),
     "train": Command("train", "run", "a language model on a prepared corpus, on one or many GPUs"),
     "linearize run": Command("linearize", "run", "a softmax model into a linear-time student"),
+    "linearize select": Command(
+        "linearize_select", "run", "which layers keep softmax, by short distillations"
+    ),
+    "linearize evaluate": Command(
+        "linearize_evaluate", "run", "how much of its teacher a student has kept"
+    ),
     "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
     "curriculum tune": Command("curriculum", "tune", "find recipes with equal effort for each arm"),
     "curriculum study": Command("study", "run", "the cells of a study, in sessions of minutes"),
     "curriculum merge": Command("study", "merge", "one table of a study's sessions and machines"),
+    "curriculum pack": Command("travel", "pack", "a study's folder as a few small files"),
+    "curriculum unpack": Command("travel", "unpack", "what was packed, back into a study's folder"),
     "generate": Command("generate", "run", "texts of a trained language model"),
     "verify": Command("verify", "run", "the ledger of theory claims, checked again"),
     "analyze": Command("analyze", "run", "what a trained run's states, loops and gradients do"),

@@ -105,7 +105,7 @@ class HybridObjective(TeacherObjective):
         targets: Int[Tensor, "b t"],
         documents: Int[Tensor, "b t"] | None,
         *,
-        label_share: float,
+        label_share: float | Tensor,
         row_share: float,
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """As in `StepObjective`.
@@ -142,7 +142,7 @@ class HybridObjective(TeacherObjective):
         return total, {"loss": total.detach(), "kl": kl.detach(), "agreement": agreement} | seen
 
     def _of_loop(
-        self, own: Float[Tensor, "n d"], taught: Float[Tensor, "n d"], share: float
+        self, own: Float[Tensor, "n d"], taught: Float[Tensor, "n d"], share: float | Tensor
     ) -> tuple[Tensor, Tensor]:
         """Divergence and agreement of one loop, sums over tokens times `share`."""
         if not len(own):

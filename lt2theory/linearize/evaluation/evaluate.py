@@ -14,6 +14,7 @@ from lt2theory.linearize.evaluation.recovery import recovery_rows
 from lt2theory.linearize.evaluation.speed import speed_rows
 from lt2theory.linearize.evaluation.states import state_rows
 from lt2theory.linearize.evaluation.table import Measured, measured_table
+from lt2theory.linearize.evaluation.zero_shot import zero_shot_rows
 from lt2theory.runs import config_hash, read_json, write_json, write_table
 
 PARTS: dict[PartName, Callable[[Pair, EvaluationConfig], list[Measured]]] = {
@@ -23,6 +24,7 @@ PARTS: dict[PartName, Callable[[Pair, EvaluationConfig], list[Measured]]] = {
     "text": text_rows,
     "states": state_rows,
     "speed": speed_rows,
+    "zero_shot": zero_shot_rows,
 }
 TABLE = "evaluation.parquet"
 SUMMARY = "summary.json"

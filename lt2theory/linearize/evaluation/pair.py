@@ -12,7 +12,7 @@ from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import Tokenizer
 from lt2theory.training.text.corpus import TokenStream
 
-PartName = Literal["recovery", "needle", "mqar", "text", "states", "speed"]
+PartName = Literal["recovery", "needle", "mqar", "text", "states", "speed", "zero_shot"]
 NeedleKind = Literal["number", "word", "hex"]
 
 
@@ -22,7 +22,7 @@ class EvaluationConfig(Frozen):
     parts: tuple[PartName, ...] = Field(
         ("recovery", "needle", "mqar", "text", "states", "speed"),
         min_length=1,
-        description="What is measured.",
+        description="What is measured; zero_shot needs lm_eval, and names of tasks.",
     )
     split: Literal["eval", "test"] = Field("eval", description="Split of the corpus.")
     documents: int | None = Field(
@@ -51,6 +51,9 @@ class EvaluationConfig(Frozen):
     )
     speed_batch: int = Field(1, ge=1, description="Rows that are timed.")
     speed_steps: int = Field(16, ge=2, description="Tokens that are timed.")
+    tasks: tuple[str, ...] = Field((), description="Tasks of lm_eval, for zero_shot.")
+    include: str = Field("", description="Folder of those tasks' YAML files.")
+    limit: int | None = Field(None, ge=1, description="Most instances of such a task.")
     seed: int = Field(0, ge=0, description="Seed of instances, draws and intervals.")
 
     @model_validator(mode="after")
@@ -61,6 +64,8 @@ class EvaluationConfig(Frozen):
                 raise ValueError(
                     f"{name}: got {values}, allowed are different values, at least one"
                 )
+        if "zero_shot" in self.parts and not (self.tasks and self.include):
+            raise ValueError("tasks: () is not allowed with zero_shot (name tasks, and include)")
         for name in ("needle_lengths", "pairs", "speed_lengths"):
             if min(getattr(self, name)) < 1:
                 raise ValueError(f"{name}: got {getattr(self, name)}, allowed are numbers >= 1")

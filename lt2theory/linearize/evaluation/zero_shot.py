@@ -1,15 +1,19 @@
 """Zero-shot accuracies on local tasks of lm-evaluation-harness, through the saved model."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lt2theory.linearize.evaluation.pair import EvaluationConfig, Pair
 from lt2theory.linearize.evaluation.table import Measured
 from lt2theory.models import LoopedModel
 from lt2theory.training.text import Tokenizer
 from lt2theory.training.text.tokenizer import BYTES
 
+_AT_ONCE = 8
+"""Texts that lm_eval runs at once."""
 _Z = 1.959963984540054
 """Normal quantile of a 95 % interval."""
 
@@ -48,35 +52,29 @@ def save_for_harness(model: LoopedModel, tokenizer: Tokenizer, folder: Path) -> 
     AutoTokenizer.from_pretrained(source, local_files_only=True).save_pretrained(folder)
 
 
-def zero_shot_rows(
-    name: str,
-    saved: Path,
-    *,
-    tasks: Sequence[str],
-    include: Path,
-    limit: int | None = None,
-    batch_size: int = 8,
-    device: str = "cpu",
-) -> list[Measured]:
-    """Run lm_eval on a saved model.
+def zero_shot_rows(pair: Pair, config: EvaluationConfig) -> list[Measured]:
+    """Zero-shot accuracies as rows of the table.
 
     Args:
-        name: `student` or `teacher`.
-        saved: Folder of `save_for_harness`.
-        tasks: Names of tasks, or of groups.
-        include: Folder of their YAML files, such as `lt2theory.hf.needle` writes.
-        limit: Most instances of a task.
-        batch_size: Texts at once.
-        device: Where the model runs.
+        pair: The models and their tokenizer; each is saved to a temporary folder first.
+        config: `tasks`, `include` and `limit`.
 
     Returns:
-        As `harness_rows`.
+        As `harness_rows`, of both models.
 
     Raises:
-        ValueError: lm_eval is missing, or no task is named.
+        ValueError: lm_eval is missing, or the tokenizer's folder is gone.
     """
-    if not tasks:
-        raise ValueError("zero_shot: () is not allowed (name at least one task)")
+    rows = []
+    for name, model in pair.models():
+        with tempfile.TemporaryDirectory() as folder:
+            save_for_harness(model, pair.tokenizer, Path(folder))
+            rows += harness_rows(name, _ran(Path(folder), config, str(pair.runtime.device)))
+    return rows
+
+
+def _ran(saved: Path, config: EvaluationConfig, device: str) -> Mapping[str, Any]:
+    """What lm_eval says about a saved model; ValueError where it is missing."""
     try:
         harness = importlib.import_module("lm_eval")
         managers = importlib.import_module("lm_eval.tasks")
@@ -85,16 +83,16 @@ def zero_shot_rows(
             f"zero_shot: lm_eval cannot be imported ({error}): pip install 'lt2theory[hf]'"
         ) from error
     importlib.import_module("lt2theory.hf")
-    found = harness.simple_evaluate(
+    found: Mapping[str, Any] = harness.simple_evaluate(
         model="hf",
         model_args={"pretrained": str(saved), "dtype": "auto"},
-        tasks=list(tasks),
-        task_manager=managers.TaskManager(include_path=str(include)),
-        limit=limit,
-        batch_size=batch_size,
+        tasks=list(config.tasks),
+        task_manager=managers.TaskManager(include_path=config.include),
+        limit=config.limit,
+        batch_size=_AT_ONCE,
         device=device,
     )
-    return harness_rows(name, found)
+    return found
 
 
 def harness_rows(name: str, found: Mapping[str, Any]) -> list[Measured]:

@@ -86,14 +86,14 @@ def test_results_of_lm_eval_become_rows() -> None:
 def test_an_evaluation_is_kept_part_by_part(make_pair: MakePair, folder: Path) -> None:
     pair, told = make_pair(), list[str]()
     table = evaluate_pair(pair, TINY, folder, tell=told.append)
-    assert told == list(PARTS)
+    assert told == list(TINY.parts)
     assert list(table.columns) == list(COLUMNS)
-    assert set(table["part"]) == set(PARTS)
+    assert set(table["part"]) == set(TINY.parts) == set(PARTS) - {"zero_shot"}
     kept = pd.read_parquet(folder / "evaluation.parquet").astype(table.dtypes.to_dict())
     pd.testing.assert_frame_equal(kept, table)
     (folder / "parts" / "needle.parquet").unlink()
     again = evaluate_pair(pair, TINY, folder, tell=told.append)
-    assert told[len(PARTS) :] == ["needle"]
+    assert told[len(TINY.parts) :] == ["needle"]
     pd.testing.assert_frame_equal(again, table)
     with pytest.raises(ValueError, match="holds another evaluation"):
         evaluate_pair(pair, TINY.model_copy(update={"seed": 1}), folder)
@@ -107,5 +107,7 @@ def test_pairs_are_of_one_vocabulary(make_pair: MakePair) -> None:
     small = LoopedModel(LoopedConfig(vocab_size=100, width=8, num_heads=2))
     with pytest.raises(ValueError, match="at least the 258 of tokenizer 'bytes'"):
         replace(pair, student=small, teacher=small)
+    with pytest.raises(ValueError, match=r"tasks: \(\) is not allowed with zero_shot"):
+        EvaluationConfig(parts=("zero_shot",))
     with pytest.raises(ValueError, match="pairs: got"):
         EvaluationConfig(pairs=(4, 4))
