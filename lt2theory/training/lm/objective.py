@@ -34,7 +34,11 @@ class StepObjective(nn.Module):
 
     Attributes:
         place: Where the windows of the next call stand; set before every call.
+        repeats: Whether every call launches the same work, whatever the place and the windows, and
+            never waits for the device: then a CUDA graph can replay it.
     """
+
+    repeats = False
 
     def __init__(self, model: LoopedModel) -> None:
         super().__init__()
@@ -47,7 +51,7 @@ class StepObjective(nn.Module):
         targets: Int[Tensor, "b t"],
         documents: Int[Tensor, "b t"] | None,
         *,
-        label_share: float,
+        label_share: float | Tensor,
         row_share: float,
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Contribution of some windows to the loss of a step.
@@ -78,6 +82,8 @@ class LmObjective(StepObjective):
         auxiliary_weight: Weight of the losses that parts of it have of their own.
     """
 
+    repeats = True
+
     def __init__(self, model: LoopedModel, auxiliary_weight: float) -> None:
         super().__init__(model)
         self.auxiliary_weight = auxiliary_weight
@@ -88,7 +94,7 @@ class LmObjective(StepObjective):
         targets: Int[Tensor, "b t"],
         documents: Int[Tensor, "b t"] | None,
         *,
-        label_share: float,
+        label_share: float | Tensor,
         row_share: float,
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """As in `StepObjective`.

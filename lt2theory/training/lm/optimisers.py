@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lt2theory.models import LoopedModel
 from lt2theory.training.lm.options import LmOptimiserConfig
@@ -36,7 +36,11 @@ def parameter_groups(model: LoopedModel) -> dict[str, list[nn.Parameter]]:
 
 
 def make_optimisers(
-    model: LoopedModel, config: LmOptimiserConfig, factors: Mapping[str, float] | None = None
+    model: LoopedModel,
+    config: LmOptimiserConfig,
+    factors: Mapping[str, float] | None = None,
+    *,
+    capturable: bool = False,
 ) -> tuple[torch.optim.Optimizer, ...]:
     """AdamW (arXiv 1711.05101), or Muon (Jordan et al. 2024) for the matrices and AdamW beside it.
 
@@ -44,6 +48,8 @@ def make_optimisers(
         model: The model, on its device and sharded already; what has no gradient is left out.
         config: Settings; the learning rate is set before every step.
         factors: Of the learning rate, by name of the parameter; 1 for those that are not named.
+        capturable: Whether AdamW's step can be part of a CUDA graph: its learning rates are then
+            tensors on the model's device. What it keeps has the same form either way.
 
     Returns:
         The optimisers, which share no parameter.
@@ -59,10 +65,20 @@ def make_optimisers(
     small = _by_factor(groups["embedding"], factor_of, of_embeddings)
     small += _by_factor(groups["other"], factor_of, 0.0)
     if config.name == "adamw":
-        return _allocated(torch.optim.AdamW([*matrices, *small], betas=config.betas, fused=True))
+        return _allocated(_adamw([*matrices, *small], config, capturable))
     check_muon()
     muon = torch.optim.Muon(matrices, momentum=config.momentum, adjust_lr_fn="match_rms_adamw")
-    return _allocated(muon, torch.optim.AdamW(small, betas=config.betas, fused=True))
+    return _allocated(muon, _adamw(small, config, capturable))
+
+
+def _adamw(
+    groups: list[dict[str, Any]], config: LmOptimiserConfig, capturable: bool
+) -> torch.optim.AdamW:
+    device = groups[0]["params"][0].device
+    for group in groups if capturable else ():
+        group["lr"] = torch.zeros((), device=device)
+    on_gpu = capturable and device.type == "cuda"
+    return torch.optim.AdamW(groups, betas=config.betas, fused=True, capturable=on_gpu)
 
 
 def check_muon() -> None:
@@ -115,4 +131,7 @@ def set_rate(optimisers: Sequence[torch.optim.Optimizer], rate: float) -> None:
     """
     for optimiser in optimisers:
         for group in optimiser.param_groups:
-            group["lr"] = rate * group["factor"]
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate * group["factor"])
+            else:
+                group["lr"] = rate * group["factor"]

@@ -133,6 +133,11 @@ class Execution(Frozen):
         description="Fuse the parts of blocks around the recurrences by torch.compile; "
         "needs a C++ compiler, and whole weights in every process.",
     )
+    cuda_graph: bool = Field(
+        False,
+        description="Replay forward, backward and clipping of a step as one CUDA graph and AdamW's "
+        "as another, in one process on a GPU; on a CPU the same buffers without graphs.",
+    )
     threads: int | None = Field(
         None, ge=1, description="Threads a tensor operation may use; none leaves torch's choice."
     )

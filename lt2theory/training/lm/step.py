@@ -1,6 +1,6 @@
 """One step of training: the windows of this process in parts, gradients, clipping, optimisers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +33,25 @@ class Share:
     step: int
     parts: tuple[TextBatch, ...]
     labels: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some windows of a step on the device.
+
+    Attributes:
+        inputs: Ids `[b t]`.
+        targets: The id after each.
+        documents: Documents of the inputs; None where each row is one unbroken stream.
+        label_share: Their share of the step's labels.
+        place: Where in the run they stand.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    documents: Tensor | None
+    label_share: float | Tensor
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -99,11 +118,15 @@ class LmStepper:
         self.placement = Placement(
             learner.objective(model), ranks, parallel=parallel, reshard=execution.reshard
         )
-        self.optimisers = make_optimisers(model, config.optimiser, learner.factors)
+        in_graph = execution.cuda_graph and config.optimiser.name == "adamw"
+        self.optimisers = make_optimisers(
+            model, config.optimiser, learner.factors, capturable=in_graph
+        )
         self._batches = batches
         self._rows = config.batch_size // ranks.size
         self._at_once = min(execution.micro_batch_size or self._rows, self._rows)
         self._ahead: Share | None = None
+        self._names: tuple[str, ...] = ()
 
     def read(self, step: int) -> Share:
         """The windows of this process at a step.
@@ -136,26 +159,46 @@ class LmStepper:
             Numbers by name: the objective's, and `gradient_norm` before clipping; the same in every
             process.
         """
+        numbers = self._launch(share, labels)
+        # Read the next windows while a device still works on these.
+        if share.step + 1 < self.config.total_steps:
+            self._ahead = self.read(share.step + 1)
+        return dict(zip(self._names, numbers.tolist(), strict=True))
+
+    def _launch(self, share: Share, labels: float) -> Tensor:
+        """Gradients of a step; returns its numbers, on the device."""
+        first_row = self.ranks.rank * self._rows
+        parts = []
+        for part in share.parts:
+            place = Place(share.step, self.config.total_steps, first_row)
+            first_row += len(part.inputs)
+            parts.append(self._part(part, labels, place))
+        return self._accumulate(parts)
+
+    def _part(self, part: TextBatch, labels: float, place: Place) -> Part:
+        inputs, targets, documents = (self._moved(array) for array in part)
+        unbroken = bool((part.documents == part.documents[:, :1]).all())
+        share = label_share(part, labels)
+        return Part(inputs, targets, None if unbroken else documents, share, place)
+
+    def _accumulate(self, parts: Iterable[Part]) -> Tensor:
+        """Gradients of all parts together, clipped; returns the numbers that `_names` names."""
         placement = self.placement
         placement.model.zero_grad(set_to_none=True)
         seen: dict[str, Tensor] = {}
-        first_row = self.ranks.rank * self._rows
-        for number, part in enumerate(share.parts, start=1):
-            placement.begin_part(last=number == len(share.parts))
-            placement.objective.place = Place(share.step, self.config.total_steps, first_row)
-            first_row += len(part.inputs)
-            for name, value in self._backward(part, labels).items():
+        parts = list(parts)
+        for number, part in enumerate(parts, start=1):
+            placement.begin_part(last=number == len(parts))
+            placement.objective.place = part.place
+            for name, value in self._backward(part).items():
                 seen[name] = seen[name] + value if name in seen else value
         placement.finish_gradients()
         norm = placement.clip(self.config.optimiser.clip)
         sums = torch.stack([value.double() for value in seen.values()])
         if self.ranks.size > 1:
             dist.all_reduce(sums)
-        # Read the next windows while a device still works on these.
-        if share.step + 1 < self.config.total_steps:
-            self._ahead = self.read(share.step + 1)
-        *values, length = torch.cat([sums, norm.double()[None]]).tolist()
-        return dict(zip(seen, values, strict=True)) | {"gradient_norm": length}
+        self._names = (*seen, "gradient_norm")
+        return torch.cat([sums, norm.double()[None]])
 
     def apply(self, rate: float) -> None:
         """Let the optimisers use the gradients.
@@ -167,16 +210,14 @@ class LmStepper:
         for optimiser in self.optimisers:
             optimiser.step()
 
-    def _backward(self, part: TextBatch, labels: float) -> dict[str, Tensor]:
+    def _backward(self, part: Part) -> dict[str, Tensor]:
         """Add the gradient of some windows; returns what they contribute to the step's numbers."""
-        inputs, targets, documents = (self._moved(array) for array in part)
-        unbroken = bool((part.documents == part.documents[:, :1]).all())
         with self.runtime.autocast():
             loss, seen = self.placement.objective(
-                inputs,
-                targets,
-                None if unbroken else documents,
-                label_share=float((part.targets != NO_TARGET).sum()) / max(labels, 1.0),
+                part.inputs,
+                part.targets,
+                part.documents,
+                label_share=part.label_share,
                 row_share=len(part.inputs) / self.config.batch_size,
             )
         (loss * self.placement.gradient_scale).backward()
@@ -187,6 +228,19 @@ class LmStepper:
         if self.ranks.device.type == "cpu":
             return torch.from_numpy(array)
         return torch.from_numpy(array).pin_memory().to(self.ranks.device, non_blocking=True)
+
+
+def label_share(part: TextBatch, labels: float) -> float:
+    """Share of a step's labels that some windows hold.
+
+    Args:
+        part: The windows.
+        labels: Labels that all processes read.
+
+    Returns:
+        The share; 0 where there are no labels at all.
+    """
+    return float((part.targets != NO_TARGET).sum()) / max(labels, 1.0)
 
 
 def language_model(config: LmConfig, ranks: Ranks) -> Learner:
