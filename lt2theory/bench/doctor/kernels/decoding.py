@@ -122,6 +122,10 @@ def _decode_attention(draw: Draw) -> Problem:
 CHECKS = (
     KernelCheck("few rows linear", ("fused.triton_linear", "fused.triton_overlap"), _few_rows),
     KernelCheck("delta step", ("fused.triton_delta_step",), _delta_step),
-    KernelCheck("decode attention", ("fused.triton_decode_attention",), _decode_attention),
+    KernelCheck(
+        "decode attention",
+        ("fused.triton_decode_attention", "triton_softmax"),
+        _decode_attention,
+    ),
 )
 """By name."""

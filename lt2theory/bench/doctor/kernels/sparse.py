@@ -95,13 +95,13 @@ def _block_sparse(draw: Draw) -> Problem:
 
 
 _NSA = tuple(f"sparse.triton_{name}" for name in ("block", "choice", "gates", "span"))
+_TILES = ("sparse.triton_index", "sparse.triton_masked", "triton_softmax")
+_LISTS = ("sparse.triton_index", "sparse.triton_gathered", "triton_softmax")
 
 CHECKS = (
-    KernelCheck("NSA", _NSA, _block_sparse),
-    KernelCheck("DSA by tiles", ("sparse.triton_index", "sparse.triton_masked"), _masked),
-    KernelCheck(
-        "DSA by lists", ("sparse.triton_index", "sparse.triton_gathered"), _listed, repeats=False
-    ),
+    KernelCheck("NSA", (*_NSA, "triton_softmax"), _block_sparse),
+    KernelCheck("DSA by tiles", _TILES, _masked),
+    KernelCheck("DSA by lists", _LISTS, _listed, repeats=False),
     KernelCheck("DSA, the choice", ("sparse.triton_index",), _choice),
 )
 """By name; gradients of gathered keys are added in no fixed order."""
