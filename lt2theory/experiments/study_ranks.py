@@ -53,17 +53,30 @@ def measure(runs: Sequence[RunFolder]) -> int:
     """
     found = 0
     for run in runs:
-        config = run.config
-        wanted = (
-            run.status == "done"
-            and config["task"]["name"] == "group_word"
-            and config["model"]["pattern"] in ERASING
-            and run.summary()["status"] != "diverged"
-        )
-        if wanted and not (run.path / FILE).exists():
+        if is_measurable(run):
             write_json(run.path / FILE, measured(run.path))
             found += 1
     return found
+
+
+def is_measurable(run: RunFolder) -> bool:
+    """Whether a run's model can be measured and has not been.
+
+    Args:
+        run: A run of the study.
+
+    Returns:
+        True for a finished word problem by a mixer that erases, whose weights are there.
+    """
+    config = run.config
+    return (
+        run.status == "done"
+        and config["task"]["name"] == "group_word"
+        and config["model"]["pattern"] in ERASING
+        and run.summary()["status"] != "diverged"
+        and bool(run.checkpoints())
+        and not (run.path / FILE).exists()
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
