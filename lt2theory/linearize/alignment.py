@@ -74,7 +74,7 @@ class AlignmentObjective(TeacherObjective):
         targets: Int[Tensor, "b t"],
         documents: Int[Tensor, "b t"] | None,
         *,
-        label_share: float,
+        label_share: float | Tensor,
         row_share: float,
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """As in `StepObjective`: a mean over all tokens, whether or not they have a label.

@@ -79,7 +79,7 @@ class DistillationObjective(TeacherObjective):
         targets: Int[Tensor, "b t"],
         documents: Int[Tensor, "b t"] | None,
         *,
-        label_share: float,
+        label_share: float | Tensor,
         row_share: float,
     ) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """As in `StepObjective`.

@@ -9,6 +9,7 @@ from typing import Any
 from lt2theory.linearize.evaluation.pair import EvaluationConfig, Pair
 from lt2theory.linearize.evaluation.table import Measured
 from lt2theory.models import LoopedModel
+from lt2theory.training.evaluation import wilson
 from lt2theory.training.text import Tokenizer
 from lt2theory.training.text.tokenizer import BYTES
 
@@ -103,8 +104,8 @@ def harness_rows(name: str, found: Mapping[str, Any]) -> list[Measured]:
         found: What `simple_evaluate` returned.
 
     Returns:
-        A row a task and metric, `kind` the task's name; intervals are normal ones of lm_eval's
-        standard errors, cut to [0, 1] for accuracies. Floors are unknown to lm_eval, and null.
+        A row a task and metric, `kind` the task's name. Intervals of accuracies are Wilson's,
+        others normal ones of lm_eval's standard errors. lm_eval knows no floors, so they are null.
     """
     rows = []
     for task, numbers in found["results"].items():
@@ -114,11 +115,7 @@ def harness_rows(name: str, found: Mapping[str, Any]) -> list[Measured]:
             if not filtered or metric.endswith("_stderr") or not isinstance(value, int | float):
                 continue
             error = numbers.get(f"{metric}_stderr,{filtered}")
-            ends: tuple[float | None, float | None] = (None, None)
-            if isinstance(error, int | float):
-                ends = value - _Z * error, value + _Z * error
-                if metric.startswith(("acc", "exact_match")):
-                    ends = max(0.0, ends[0]), min(1.0, ends[1])
+            low, high = _ends(metric, float(value), error, n)
             metric = metric if filtered == "none" else f"{metric}_{filtered}"
             rows.append(
                 Measured(
@@ -127,9 +124,21 @@ def harness_rows(name: str, found: Mapping[str, Any]) -> list[Measured]:
                     kind=task,
                     metric=metric,
                     value=float(value),
-                    low=ends[0],
-                    high=ends[1],
+                    low=low,
+                    high=high,
                     n=n,
                 )
             )
     return rows
+
+
+def _ends(
+    metric: str, value: float, error: object, n: int | None
+) -> tuple[float | None, float | None]:
+    """Ends of an interval, where there can be one."""
+    if metric.startswith(("acc", "exact_match")) and n:
+        ends = wilson(value, n)  # not degenerate at 0 and 1, as a normal one is
+        return ends.low, ends.high
+    if not isinstance(error, int | float):
+        return None, None
+    return value - _Z * float(error), value + _Z * float(error)

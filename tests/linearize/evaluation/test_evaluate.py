@@ -1,5 +1,6 @@
 """States, speed, lm_eval's results, and the evaluation as a whole."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from lt2theory.linearize.evaluation import PARTS, EvaluationConfig, Pair, evalua
 from lt2theory.linearize.evaluation.speed import speed_rows
 from lt2theory.linearize.evaluation.states import state_rows
 from lt2theory.linearize.evaluation.table import COLUMNS
-from lt2theory.linearize.evaluation.zero_shot import harness_rows
+from lt2theory.linearize.evaluation.zero_shot import harness_rows, zero_shot_rows
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training.text import TextBatches
 
@@ -69,18 +70,42 @@ def test_results_of_lm_eval_become_rows() -> None:
         "results": {
             "niah": {
                 "alias": "niah",
-                "exact_match,none": 0.95,
-                "exact_match_stderr,none": 0.05,
-                "acc,strict": 0.5,
-                "acc_stderr,strict": "N/A",
+                "exact_match,none": 1.0,
+                "exact_match_stderr,none": 0.0,
+                "bits_per_byte,strict": 2.0,
+                "bits_per_byte_stderr,strict": 0.5,
+                "word_perplexity,none": 9.0,
+                "word_perplexity_stderr,none": "N/A",
             }
         },
         "n-samples": {"niah": {"original": 100, "effective": 20}},
     }
-    exact, accuracy = harness_rows("student", found)
-    assert (exact.kind, exact.metric, exact.value, exact.n) == ("niah", "exact_match", 0.95, 20)
-    assert (exact.low, exact.high) == (pytest.approx(0.852, abs=1e-3), 1.0)
-    assert (accuracy.metric, accuracy.low) == ("acc_strict", None)
+    exact, bits, perplexity = harness_rows("student", found)
+    assert (exact.kind, exact.metric, exact.value, exact.n) == ("niah", "exact_match", 1.0, 20)
+    assert (exact.low, exact.high) == (pytest.approx(0.839, abs=1e-3), 1.0)  # Wilson's
+    assert (bits.metric, bits.low) == ("bits_per_byte_strict", pytest.approx(1.02, abs=1e-3))
+    assert (perplexity.low, perplexity.high) == (None, None)
+
+
+@pytest.mark.slow
+def test_lm_eval_reads_both_models(
+    make_pair: MakePair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("lm_eval", "accelerate"):
+        pytest.importorskip(name, reason="pip install 'lt2theory[hf]'")
+    from lt2theory.hf.needle import write_needle_tasks
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    write_needle_tasks(tmp_path, stages=(40,), size=3)
+    how = {"parts": ("zero_shot",), "tasks": ("lt2_needle_40",), "include": str(tmp_path)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of lm_eval's own
+        rows = zero_shot_rows(make_pair(), EvaluationConfig.model_validate(how))
+    assert [(row.model, row.metric, row.n) for row in rows] == [
+        ("teacher", "exact_match", 3),
+        ("student", "exact_match", 3),
+    ]
 
 
 def test_an_evaluation_is_kept_part_by_part(make_pair: MakePair, folder: Path) -> None:
