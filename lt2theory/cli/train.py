@@ -9,7 +9,7 @@ from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import parse
 
 if TYPE_CHECKING:
-    from lt2theory.training.lm import LmSummary
+    from lt2theory.training.lm import Execution, LmConfig, LmSummary
 
 DEFAULT_PRESET = "byte-1m-full-gdn"
 
@@ -22,6 +22,8 @@ class TrainOptions:
     """Folder of the corpus that `lt2 data prepare` wrote."""
     preset: str = DEFAULT_PRESET
     """Named model whose fields the `--model` flags change."""
+    recipe: str | None = None
+    """Named run (byte-10m-8min), whose model and settings further flags change."""
     out: Path | None = None
     """Folder of the run; by default one below `runs` named after label, seed and configuration."""
     overwrite: bool = False
@@ -37,9 +39,8 @@ def run(argv: list[str]) -> int:
     Returns:
         0, or 1 if the run diverged.
     """
-    from lt2theory.models import find_preset
     from lt2theory.runs import TerminalProgress, run_status, study_run, write_json
-    from lt2theory.training.lm import Execution, LmConfig, resolve, run_lm
+    from lt2theory.training.lm import resolve, run_lm
     from lt2theory.training.text import Corpus
 
     description = (
@@ -47,13 +48,13 @@ def run(argv: list[str]) -> int:
         "--nproc-per-node N -m lt2theory train ...' shares the work among N processes; the same "
         "command goes on after an interruption, with any number of them."
     )
-    start = LmConfig.model_construct(model=find_preset(_preset_in(argv)).config)
+    start, way = _start(argv)
     config, execution, options, copy = parse(
         "lt2 train",
         argv,
         description,
         config=start,
-        execution=Execution(),
+        execution=way,
         options=TrainOptions,
         copy=JsonCopy,
     )
@@ -77,12 +78,26 @@ def run(argv: list[str]) -> int:
     return CHECK_FAILED if summary.status == "diverged" else DONE
 
 
-def _preset_in(argv: list[str]) -> str:
-    """The preset that the arguments name: its fields are the defaults of further flags."""
-    name = DEFAULT_PRESET
-    for word, following in zip(argv, [*argv[1:], DEFAULT_PRESET], strict=True):
-        flag, equals, value = word.partition("=")
-        if flag == "--preset":
+def _start(argv: list[str]) -> "tuple[LmConfig, Execution]":
+    """What the recipe and the preset that the arguments name give the flags as defaults."""
+    from lt2theory.models import find_preset
+    from lt2theory.training.lm import Execution, LmConfig, find_recipe
+
+    recipe, preset = _named(argv, "--recipe"), _named(argv, "--preset")
+    if recipe is None:
+        model = find_preset(preset or DEFAULT_PRESET).config
+        return LmConfig.model_construct(model=model), Execution()
+    found = find_recipe(recipe)
+    changes = {} if preset is None else {"model": find_preset(preset).config}
+    return found.config.model_copy(update=changes), found.execution
+
+
+def _named(argv: list[str], flag: str) -> str | None:
+    """What follows a flag, the last time that it is given."""
+    name = None
+    for word, following in zip(argv, [*argv[1:], None], strict=True):
+        given, equals, value = word.partition("=")
+        if given == flag:
             name = value if equals else following
     return name
 

@@ -51,6 +51,17 @@ def test_a_run_leaves_its_summary_and_is_not_done_twice(
     assert "run of another configuration" in capsys.readouterr().err
 
 
+def test_a_recipe_gives_the_defaults(data: Path, tmp_path: Path, capsys: Output) -> None:
+    out, options = tmp_path / "run", ["train", "--data", str(data), *TINY.split()]
+    changed = ["--recipe", "byte-10m-8min", "--device", "cpu", "--dtype", "float32"]
+    assert main([*options, *changed, "--out", str(out)]) == 0
+    config = LmConfig.model_validate(json.loads((out / "config.json").read_text())["config"])
+    assert (config.label, config.optimiser.schedule, config.steps) == ("byte-10m-8min", "wsd", 3)
+    assert config.model.pattern == "gdn", "the preset replaces the recipe's model"
+    assert main([*options, "--recipe", "none"]) == 2
+    assert "recipe: 'none' is not known; allowed: byte-10m-8min" in capsys.readouterr().err
+
+
 def test_sigterm_ends_with_130_and_the_same_command_goes_on(
     data: Path, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,14 @@ import torch
 
 from lt2theory.models import LoopedConfig, LoopedModel, toys
 from lt2theory.models.flops import step_flops
-from lt2theory.training.lm import Execution, LmConfig, LmOptimiserConfig, resolve
+from lt2theory.training.lm import (
+    Execution,
+    LmConfig,
+    LmOptimiserConfig,
+    find_recipe,
+    recipes,
+    resolve,
+)
 from lt2theory.training.lm.optimisers import make_optimisers, parameter_groups
 from lt2theory.training.lm.placement import choose_parallel
 from lt2theory.training.lm.ranks import Ranks
@@ -174,3 +181,18 @@ def test_a_missing_sink_is_named(name: Any, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_model_may_have_more_ids_than_the_corpus(corpus: Corpus, make_lm: MakeLm) -> None:
     assert isinstance(resolve(make_lm(), corpus).model, LoopedConfig)
     assert corpus.vocab_size == 258
+
+
+@pytest.mark.parametrize("name", sorted(recipes()))
+def test_recipes_fit_their_words(name: str) -> None:
+    recipe = find_recipe(name)
+    assert LmConfig.model_validate(recipe.config.model_dump()) == recipe.config
+    with torch.device("meta"):
+        parameters = sum(p.numel() for p in LoopedModel(recipe.config.model).parameters())
+    assert 10e6 <= parameters < 12.5e6
+    size = step_flops(recipe.config.model, recipe.config.batch_size, recipe.config.sequence_length)
+    assert size / 1e12 == pytest.approx(20, rel=0.05)
+    assert size / recipe.config.tokens_per_step / 1e6 == pytest.approx(301, rel=0.01)
+    assert recipe.config.tokens_per_step * recipe.config.total_steps == pytest.approx(
+        197e6, rel=0.01
+    )
