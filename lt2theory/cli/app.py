@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from lt2theory import __version__
 from lt2theory.cli.errors import (
     BAD_USAGE,
     DONE,
@@ -173,7 +172,9 @@ def _dispatch(arguments: list[str]) -> int:
         UsageError: If they name none.
     """
     if arguments[:1] == ["--version"]:
-        print(f"lt2 {__version__}")
+        from lt2theory.cli.version import version_line
+
+        print(version_line())
         return DONE
     words = [word for word in arguments[:2] if not word.startswith("-")]
     for length in (1, 2):

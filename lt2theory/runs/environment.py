@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import platform
-import subprocess
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import joblib
 
 from lt2theory.runs.atomic import read_json, write_json
+from lt2theory.runs.revision import source_revision
 
 ENVIRONMENT = "environment.json"
 PACKAGES = (
@@ -47,33 +47,6 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def source_revision() -> str | None:
-    """Revision of the checkout that this package is imported from.
-
-    Returns:
-        The git commit, with "+changes" where tracked files differ from it; None outside a checkout
-        or without git.
-    """
-    root = Path(__file__).resolve().parents[2]
-    # An installed package may lie inside somebody else's repository: only our own root counts.
-    if not (root / ".git").exists():
-        return None
-    commit = _git(root, "rev-parse", "HEAD")
-    if not commit:
-        return None
-    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return f"{commit}+changes" if changed else commit
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(root), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
 
 
 def record(folder: Path, environment: Mapping[str, Any], *, step: int) -> list[str]:

@@ -3,16 +3,19 @@
 import errno
 import importlib
 import inspect
+import platform
 import signal
 import subprocess
 import sys
 import warnings
 
 import pytest
+import torch
 
 from lt2theory import __version__
 from lt2theory.cli import app, main
 from lt2theory.cli.app import COMMANDS
+from lt2theory.cli.version import version_line
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +34,23 @@ def test_help_lists_the_verbs(group: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"lt2 {__version__}\n"
+    line = capsys.readouterr().out
+    assert line == f"{version_line()}\n"
+    assert line.startswith(f"lt2 {__version__} (commit ")
+    assert f"Python {platform.python_version()}" in line
+    assert f"torch {torch.__version__}" in line
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [("0123456789abcdef+changes", "0123456789ab+changes"), ("0123456789abcdef", "0123456789ab"),
+     (None, "unknown")],
+)  # fmt: skip
+def test_version_names_the_commit(
+    source: str | None, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lt2theory.runs.environment.source_revision", lambda: source)
+    assert f"(commit {shown}, Python" in version_line()
 
 
 MEMORY = "memory: not enough for sizes as large as these; choose smaller ones ("
@@ -189,7 +208,7 @@ def test_a_reader_that_stops_is_no_error() -> None:
 
 def test_module_and_script_are_the_same() -> None:
     result = run("--version")
-    assert (result.returncode, result.stdout) == (0, f"lt2 {__version__}\n")
+    assert (result.returncode, result.stdout) == (0, f"{version_line()}\n")
     assert run("nothing").returncode == 2
 
 

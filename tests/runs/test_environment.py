@@ -1,13 +1,10 @@
 import json
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lt2theory.runs import environment as environments
-from lt2theory.runs.environment import capture, differences, record, source_revision
+from lt2theory.runs.environment import capture, differences, record
 
 
 @pytest.fixture
@@ -50,33 +47,6 @@ def test_a_resume_under_other_versions_warns_once_and_is_kept(
     found = json.loads((tmp_path / "environment.json").read_text())
     assert found["created"] == environment
     assert [entry["step"] for entry in found["resumed"]] == [9]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_the_revision_is_that_of_our_own_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "site" / "lt2theory" / "runs"
-    package.mkdir(parents=True)
-    monkeypatch.setattr(environments, "__file__", str(package / "environment.py"))
-    git(tmp_path, "init", "-q")
-    assert source_revision() is None  # inside somebody else's repository
-
-    root = tmp_path / "site"
-    git(root, "init", "-q")
-    assert source_revision() is None  # without a commit
-    (root / "a").write_text("1")
-    git(root, "add", "a")
-    git(root, "commit", "-q", "-m", "one")
-    assert source_revision() == git(root, "rev-parse", "HEAD")
-    (root / "a").write_text("2")
-    assert source_revision() == git(root, "rev-parse", "HEAD") + "+changes"
 
 
 @pytest.mark.parametrize(
