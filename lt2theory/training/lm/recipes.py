@@ -57,6 +57,7 @@ def _byte_10m_8min() -> Recipe:
             optimiser=LmOptimiserConfig(
                 learning_rate=1.5e-3,
                 weight_decay=0.5,
+                decay_embeddings=False,
                 schedule="wsd",
                 warmup_steps=150,
                 decay_share=0.3,
