@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.bench.rates import copy_rate
+from lt2theory.bench.rows import OnRow, unheard
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import Decoder, LoopedConfig, LoopedModel
 from lt2theory.models.parameters import visited_parameters
@@ -74,13 +75,16 @@ def full_scale(pattern: str) -> LoopedConfig:
     )
 
 
-def bench_decode(settings: list[Setting], *, steps: int = 30, eager: bool = True) -> pd.DataFrame:
+def bench_decode(
+    settings: list[Setting], *, steps: int = 30, eager: bool = True, on_row: OnRow = unheard
+) -> pd.DataFrame:
     """Time one token-step of every setting.
 
     Args:
         settings: What to measure; those of one pattern share a model.
         steps: Replays that are timed; the mean counts.
         eager: Also time `LoopedModel.forward` with a cache, for the linear patterns.
+        on_row: Told of every row as it is measured.
 
     Returns:
         One row a setting and way: pattern, batch, context, way (`fused`, `graph`, `forward`), ms,
@@ -103,6 +107,7 @@ def bench_decode(settings: list[Setting], *, steps: int = 30, eager: bool = True
                 each = {"way": way, "ms": ms, "tokens_per_second": 1e3 * setting.batch / ms}
                 each |= {"gpu_gib": gib, "floor_ms": floor, "ratio": ms / floor}
                 rows.append(vars(setting) | each)
+                on_row(rows[-1])
         del model
         torch.cuda.empty_cache()
     return pd.DataFrame(rows)

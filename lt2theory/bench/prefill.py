@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lt2theory.bench.decode import full_scale, random_model
 from lt2theory.bench.rates import median_ms
+from lt2theory.bench.rows import OnRow, unheard
 from lt2theory.bench.train_step import PRODUCTS
 from lt2theory.models import LoopedConfig, LoopedModel, prefill
 from lt2theory.models.flops import forward_flops
@@ -36,7 +37,9 @@ class Setting:
     layers: int = 20
 
 
-def bench_prefill(settings: list[Setting], *, repeats: int = 3) -> pd.DataFrame:
+def bench_prefill(
+    settings: list[Setting], *, repeats: int = 3, on_row: OnRow = unheard
+) -> pd.DataFrame:
     """Time reading a prompt of random tokens.
 
     A pattern's first setting runs once before, so that its kernels are there. Where memory does not
@@ -45,6 +48,7 @@ def bench_prefill(settings: list[Setting], *, repeats: int = 3) -> pd.DataFrame:
     Args:
         settings: What to measure; those of one pattern share a model and the sizes of a growth.
         repeats: Runs that are timed; the median counts.
+        on_row: Told of every row as it is measured.
 
     Returns:
         One row a setting: its fields, `fits` (rows that ran at once), `ms`, `tokens_per_second`,
@@ -60,7 +64,7 @@ def bench_prefill(settings: list[Setting], *, repeats: int = 3) -> pd.DataFrame:
     rows = []
     for pattern, layers in dict.fromkeys((each.pattern, each.layers) for each in settings):
         own = [each for each in settings if (each.pattern, each.layers) == (pattern, layers)]
-        rows += _bench_pattern(sorted(own, key=lambda each: each.context), repeats)
+        rows += _bench_pattern(sorted(own, key=lambda each: each.context), repeats, on_row)
         torch.cuda.empty_cache()
     return pd.DataFrame(rows)
 
@@ -78,7 +82,7 @@ def model_config(setting: Setting) -> LoopedConfig:
     return LoopedConfig(**full_scale(setting.pattern).model_dump() | changed)
 
 
-def _bench_pattern(settings: list[Setting], repeats: int) -> list[dict[str, object]]:
+def _bench_pattern(settings: list[Setting], repeats: int, on_row: OnRow) -> list[dict[str, object]]:
     """The settings of one pattern, the shortest context first."""
     model = random_model(model_config(settings[0]))
     _largest_fit(model, settings[0], 1)
@@ -100,6 +104,7 @@ def _bench_pattern(settings: list[Setting], repeats: int) -> list[dict[str, obje
             "growth": a_row / first,
         }
         rows.append(vars(setting) | measured)
+        on_row(rows[-1])
     return rows
 
 

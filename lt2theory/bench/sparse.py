@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.bench.rates import copy_rate, product_rate, warm_ms
+from lt2theory.bench.rows import OnRow, unheard
 from lt2theory.ops.sparse.dsa import INDEXED_ATTENTIONS
 from lt2theory.ops.sparse.dsa_reference import IndexedProblem
 from lt2theory.ops.sparse.index_launch import (
@@ -58,6 +59,7 @@ def bench_sparse(
     *,
     backends: tuple[str, ...] = ("triton", "reference"),
     repeats: int = 5,
+    on_row: OnRow = unheard,
 ) -> pd.DataFrame:
     """Time forward, and forward with backward, of one row of text at the sizes of the 1.3B model.
 
@@ -65,6 +67,7 @@ def bench_sparse(
         settings: What to measure.
         backends: Names of backends.
         repeats: Runs after one to warm up; the median counts.
+        on_row: Told of every row as it is measured.
 
     Returns:
         One row a setting and backend: op, length, dtype, backend, forward_ms, both_ms, peak_mib
@@ -94,6 +97,7 @@ def bench_sparse(
                 for part in ("forward", "both")
             }
             rows.append({**vars(setting), "backend": name, **times, **floors, **gains})
+            on_row(rows[-1])
     return pd.DataFrame(rows)
 
 

@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 
 from lt2theory.bench.rates import copy_rate
+from lt2theory.bench.rows import OnRow, unheard
 from lt2theory.bench.train_step_process import Setting, run_config
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig
@@ -65,12 +66,15 @@ def _has_linear_layer(pattern: str) -> bool:
     return any(issubclass(MIXERS[layer.mixer], LinearMixer) for layer in layers)
 
 
-def bench_train_step(settings: list[Setting], *, steps: int = 50) -> pd.DataFrame:
+def bench_train_step(
+    settings: list[Setting], *, steps: int = 50, on_row: OnRow = unheard
+) -> pd.DataFrame:
     """Time training steps.
 
     Args:
         settings: What to measure.
         steps: Steps that are timed.
+        on_row: Told of every row as it is measured.
 
     Returns:
         One row a setting: its fields, `ms` a step, `tokens_per_second`, `start_s` (from the start
@@ -111,6 +115,7 @@ def bench_train_step(settings: list[Setting], *, steps: int = 50) -> pd.DataFram
                 "ratio": found["ms"] / max(flops_ms, bytes_ms),
             }
         )
+        on_row(rows[-1])
     return pd.DataFrame(rows)
 
 

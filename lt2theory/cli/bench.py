@@ -9,7 +9,7 @@ from lt2theory.cli.bench_options import (
     TaskOptions,
     TrainStepOptions,
 )
-from lt2theory.cli.bench_output import check_counts, publish
+from lt2theory.cli.bench_output import Growing, check_counts, publish
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
 from lt2theory.cli.parsing import parse
@@ -108,7 +108,9 @@ def decode(argv: list[str]) -> int:
         for batch in dict.fromkeys(options.batches)
         for context in dict.fromkeys(options.contexts)
     ]
-    publish(bench_decode(settings, steps=options.steps, eager=options.eager), copy.json, threads=1)
+    told = Growing(copy.json, threads=1)
+    table = bench_decode(settings, steps=options.steps, eager=options.eager, on_row=told)
+    publish(table, copy.json, threads=1)
     return DONE
 
 
@@ -142,7 +144,9 @@ def prefill(argv: list[str]) -> int:
         for pattern in dict.fromkeys(options.patterns)
         for context in dict.fromkeys(options.contexts)
     ]
-    publish(bench_prefill(settings, repeats=options.repeats), copy.json, threads=1)
+    told = Growing(copy.json, threads=1)
+    table = bench_prefill(settings, repeats=options.repeats, on_row=told)
+    publish(table, copy.json, threads=1)
     return DONE
 
 
@@ -183,7 +187,9 @@ def train_step(argv: list[str]) -> int:
         batch=options.batch,
         length=options.length,
     )
-    publish(bench_train_step(settings, steps=options.repeats), copy.json, threads=1)
+    told = Growing(copy.json, threads=1)
+    table = bench_train_step(settings, steps=options.repeats, on_row=told)
+    publish(table, copy.json, threads=1)
     return DONE
 
 
@@ -216,7 +222,8 @@ def sparse(argv: list[str]) -> int:
         for length in dict.fromkeys(options.lengths)
     ]
     backends = tuple(dict.fromkeys(options.backends))
-    table = bench_sparse(settings, backends=backends, repeats=options.repeats)
+    told = Growing(copy.json, threads=1)
+    table = bench_sparse(settings, backends=backends, repeats=options.repeats, on_row=told)
     publish(table, copy.json, threads=1)
     return DONE
 

@@ -1,6 +1,8 @@
 """What the verbs of `lt2 bench` share: lists of numbers checked, tables printed and written."""
 
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,10 +32,43 @@ def publish(table: "pd.DataFrame", path: Path | None, *, threads: int) -> None:
         path: Where to write it, if anywhere.
         threads: Threads of a tensor operation.
     """
+    print(table.to_string(index=False, float_format=lambda value: f"{value:,.3g}"))
+    if path is not None:
+        _write(table, path, threads)
+
+
+class Growing:
+    """Tells every row of a table as it is measured: a line on stderr, and the file so far."""
+
+    def __init__(self, path: Path | None, *, threads: int) -> None:
+        """Begin with no row.
+
+        Args:
+            path: The file of the table, if any.
+            threads: Threads of a tensor operation.
+        """
+        self.path = path
+        self.threads = threads
+        self.rows: list[Mapping[str, object]] = []
+
+    def __call__(self, row: Mapping[str, object]) -> None:
+        """Tell one row.
+
+        Args:
+            row: What was measured.
+        """
+        import pandas as pd
+
+        self.rows.append(row)
+        told = (f"{x:.4g}" if isinstance(x, float) else str(x) for x in row.values())
+        print(*told, file=sys.stderr, flush=True)
+        if self.path is not None:
+            _write(pd.DataFrame(self.rows), self.path, self.threads)
+
+
+def _write(table: "pd.DataFrame", path: Path, threads: int) -> None:
     from lt2theory.runs import write_json
     from lt2theory.runs.environment import capture
 
-    print(table.to_string(index=False, float_format=lambda value: f"{value:,.3g}"))
-    if path is not None:
-        rows = json.loads(table.to_json(orient="records"))
-        write_json(path, {"environment": capture(threads=threads), "rows": rows})
+    rows = json.loads(table.to_json(orient="records"))
+    write_json(path, {"environment": capture(threads=threads), "rows": rows})
