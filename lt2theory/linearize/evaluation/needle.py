@@ -1,5 +1,6 @@
 """Needles in haystacks of growing length, measured in the model's own tokens."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from jaxtyping import Bool, Float64, Int64
 from torch.nn import functional as F
 
 from lt2theory.linearize.evaluation.intervals import mean_interval, share_interval
-from lt2theory.linearize.evaluation.pair import EvaluationConfig, NeedleKind, Pair
+from lt2theory.linearize.evaluation.pair import EvaluationConfig, Haystack, NeedleKind, Pair
 from lt2theory.linearize.evaluation.table import Measured
 from lt2theory.mixers.base import at_least_float32
 from lt2theory.models import LoopedModel
@@ -35,7 +36,13 @@ class Prompt:
 
 
 def needle_prompts(
-    kind: NeedleKind, tokenizer: Tokenizer, *, length: int, size: int, seed: int = 0
+    kind: NeedleKind,
+    tokenizer: Tokenizer,
+    *,
+    length: int,
+    size: int,
+    seed: int = 0,
+    haystack: Haystack = "repeated",
 ) -> list[Prompt]:
     """Texts that are as long as fits.
 
@@ -45,6 +52,7 @@ def needle_prompts(
         length: Most tokens of a text with its question and answer.
         size: Texts.
         seed: Seed of the texts.
+        haystack: The filler.
 
     Returns:
         The prompts; all have as many words of filler, the largest number for which none of them
@@ -53,7 +61,7 @@ def needle_prompts(
     Raises:
         ValueError: Not even a needle without filler fits.
     """
-    task = NEEDLES[kind]
+    task = dataclasses.replace(NEEDLES[kind], haystack=haystack)
 
     def written(stage: int) -> list[Prompt]:
         texts = needle_texts(task, stage=stage, size=size, seed=seed)
@@ -147,8 +155,8 @@ def needle_rows(pair: Pair, config: EvaluationConfig) -> list[Measured]:
 
     Args:
         pair: The models and their tokenizer.
-        config: `needle_kinds`, `needle_lengths`, `needles` and `seed`. Lengths beyond the learned
-            positions of a model are left out for it.
+        config: `needle_kinds`, `needle_lengths`, `needles`, `haystack` and `seed`. Lengths beyond
+            the learned positions of a model are left out for it.
 
     Returns:
         For each model, kind and length `found` (share of whole values right, Wilson interval, the
@@ -158,7 +166,12 @@ def needle_rows(pair: Pair, config: EvaluationConfig) -> list[Measured]:
     for kind in config.needle_kinds:
         for length in config.needle_lengths:
             prompts = needle_prompts(
-                kind, pair.tokenizer, length=length, size=config.needles, seed=config.seed
+                kind,
+                pair.tokenizer,
+                length=length,
+                size=config.needles,
+                seed=config.seed,
+                haystack=config.haystack,
             )
             for name, model in pair.models():
                 limit = model.config.max_length

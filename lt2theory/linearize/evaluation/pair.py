@@ -14,6 +14,7 @@ from lt2theory.training.text.corpus import TokenStream
 
 PartName = Literal["recovery", "needle", "mqar", "text", "states", "speed", "zero_shot"]
 NeedleKind = Literal["number", "word", "hex"]
+Haystack = Literal["repeated", "random"]
 
 
 class EvaluationConfig(Frozen):
@@ -35,6 +36,11 @@ class EvaluationConfig(Frozen):
     needle_lengths: tuple[int, ...] = Field(
         (256, 512, 1024, 2048, 4096, 8192),
         description="Most tokens of a haystack with its question.",
+    )
+    haystack: Haystack = Field(
+        "repeated",
+        description="Filler: one sentence again and again, as in RULER's first task, or words "
+        "drawn one by one, which is harder.",
     )
     needles: int = Field(100, ge=1, description="Texts of each kind and length.")
     pairs: tuple[int, ...] = Field(

@@ -30,6 +30,10 @@ def test_texts_are_as_long_as_fits(kind: str, length: int) -> None:
         assert one.context[0] == ByteTokenizer.begin
         assert text.endswith(b" is")
         assert text.count(answer + b".") == 1
+    (plain,) = needle_prompts("word", ByteTokenizer(), length=length, size=1, haystack="random")
+    (same,) = needle_prompts("word", ByteTokenizer(), length=length, size=1)
+    words = [len(set(bytes(one.context[1:].astype(np.uint8)).split())) for one in (plain, same)]
+    assert words[1] < words[0]
     with pytest.raises(ValueError, match="needle_lengths: 40 tokens of 'bytes'"):
         needle_prompts(kind, ByteTokenizer(), length=40, size=2)  # type: ignore[arg-type]
 
