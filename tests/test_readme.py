@@ -1,4 +1,4 @@
-"""The commands that README shows run as they stand, offline, with their small budgets."""
+"""What README and docs/extending.md show runs as it stands, offline, with small budgets."""
 
 import os
 import re
@@ -8,22 +8,24 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/extending.md")
 BLOCK = re.compile(r"<!-- test -->\n```(bash|python)\n(.*?)```", re.DOTALL)
 INTERPRETERS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
 
 
-def blocks() -> list[tuple[str, str]]:
-    """Language and text of the blocks of README that are marked as tested."""
-    return BLOCK.findall(README.read_text(encoding="utf-8"))
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Language and text of the blocks of a page that are marked as tested."""
+    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
-def test_readme_marks_blocks_of_both_kinds() -> None:
-    assert {language for language, _ in blocks()} == set(INTERPRETERS)
+def test_blocks_are_marked() -> None:
+    assert {language for language, _ in blocks("README.md")} == set(INTERPRETERS)
+    assert all(blocks(page) for page in PAGES)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("language", "block"), blocks())
+@pytest.mark.parametrize(("language", "block"), [block for page in PAGES for block in blocks(page)])
 def test_block_runs(language: str, block: str, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HF_HUB_OFFLINE": "1"}
