@@ -111,8 +111,9 @@ def text_rows(pair: Pair, config: EvaluationConfig) -> list[Measured]:
     prompt, original = whole[:, : config.prompt], whole[:, config.prompt :]
     rows = list(_quality("text", "original", original, config.seed))
     for name, model in pair.models():
+        own = pair.decoding(model)
         for way in ("greedy", "drawn"):
-            new = _continued(pair, model, prompt, config, greedy=way == "greedy")
+            new = _continued(pair, own, prompt, config, greedy=way == "greedy")
             rows += _quality(name, way, new, config.seed)
     return rows
 
@@ -126,7 +127,7 @@ def _continued(
     greedy: bool,
 ) -> Int64[np.ndarray, "b n"]:
     generator = torch.Generator(pair.runtime.device).manual_seed(config.seed)
-    with pair.runtime.alone(), pair.runtime.autocast():
+    with pair.runtime.alone():
         new = generate(
             model,
             pair.runtime.tensor(prompt),

@@ -1,9 +1,11 @@
 """What is evaluated: a student beside its teacher, on text, and how thoroughly."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from pydantic import Field, model_validator
 
 from lt2theory.models import LoopedModel
@@ -117,3 +119,16 @@ class Pair:
         """
         yield "teacher", self.teacher
         yield "student", self.student
+
+    def decoding(self, model: LoopedModel) -> LoopedModel:
+        """A model as it generates: in the dtype of the runtime, since steps go without autocast.
+
+        Args:
+            model: One of the two.
+
+        Returns:
+            The model itself, or a copy with rounded weights.
+        """
+        if self.runtime.dtype == torch.float32:
+            return model
+        return copy.deepcopy(model).to(self.runtime.dtype)

@@ -21,7 +21,7 @@ def speed_rows(pair: Pair, config: EvaluationConfig) -> list[Measured]:
     """Speed and memory as rows of the table.
 
     Args:
-        pair: The models, on the device and in the dtype of their weights.
+        pair: The models; they run in the dtype of the runtime, without autocast.
         config: `speed_lengths`, `speed_batch`, `speed_steps` and `seed`. Lengths beyond the
             learned positions of a model are left out for it.
 
@@ -36,13 +36,14 @@ def speed_rows(pair: Pair, config: EvaluationConfig) -> list[Measured]:
 def _of_model(
     name: str, model: LoopedModel, pair: Pair, config: EvaluationConfig
 ) -> Iterator[Measured]:
+    model = pair.decoding(model)
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     yield Measured(part="speed", model=name, metric="weights_mib", value=weights / _MIB)
     for length in config.speed_lengths:
         limit = model.config.max_length
         if limit is not None and length + config.speed_steps + 1 > limit:
             continue
-        with pair.runtime.alone(), pair.runtime.autocast():
+        with pair.runtime.alone():
             found = _at_length(model, length, config)
         for metric, one in found.items():
             yield Measured.of(one, part="speed", model=name, length=length, metric=metric)

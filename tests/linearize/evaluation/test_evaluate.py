@@ -16,6 +16,7 @@ from lt2theory.linearize.evaluation.states import state_rows
 from lt2theory.linearize.evaluation.table import COLUMNS
 from lt2theory.linearize.evaluation.zero_shot import harness_rows, zero_shot_rows
 from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import TextBatches
 
 MakePair = Callable[..., Pair]
@@ -63,6 +64,17 @@ def test_a_students_cache_does_not_grow(make_pair: MakePair) -> None:
     assert rows["teacher", None, "weights_mib"] * 2**20 == 8 * sum(
         parameter.numel() for parameter in pair.teacher.parameters()
     )
+
+
+def test_models_generate_in_the_dtype_of_the_runtime(make_pair: MakePair) -> None:
+    pair = make_pair()
+    assert pair.decoding(pair.student) is pair.student
+    half = replace(pair, runtime=Runtime(torch.device("cpu"), torch.bfloat16))
+    copy = half.decoding(half.student)
+    assert copy.dtype == torch.bfloat16
+    assert pair.student.dtype == torch.float64
+    rows = {row.metric: row for row in speed_rows(half, TINY) if row.model == "student"}
+    assert rows["weights_mib"].value * 2**20 == 2 * sum(p.numel() for p in copy.parameters())
 
 
 def test_results_of_lm_eval_become_rows() -> None:
