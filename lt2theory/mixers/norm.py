@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lt2theory.mixers.base import at_least_float32
+from lt2theory.ops.fused.add_norm import add_rms_norm
 from lt2theory.ops.fused.gated_norm import Activation, gated_rms_norm
-from lt2theory.ops.fused.norm import add_rms_norm, rms_norm
+from lt2theory.ops.fused.norm import rms_norm
 
 
 class RMSNorm(nn.Module):

@@ -1,4 +1,4 @@
-"""RMS norm as one operator of torch each way, alone or of a sum of two tensors.
+"""RMS norm as one operator of torch each way.
 
 `y = x / sqrt(mean(x^2) + eps) * weight` (Zhang and Sennrich, arXiv 1910.07467), computed in
 float32. In plain torch under autocast a norm is four passes over memory forward (widen, norm, and
@@ -41,27 +41,6 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype | None = 
     return plain_rms_norm(x, weight, eps, dtype)
 
 
-def add_rms_norm(
-    h: Tensor, change: Tensor, weight: Tensor, eps: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """`h + change`, and its rows normalised, by a kernel where it serves.
-
-    Args:
-        h: Rows `[.. d]`.
-        change: What is added, of the same shape.
-        weight: `[d]`.
-        eps: Added to the mean square.
-        dtype: Of the normalised rows.
-
-    Returns:
-        The sum, in the wider dtype of both, and the normalised rows.
-    """
-    if can_fuse_rows(h) and torch.promote_types(h.dtype, change.dtype) in (h.dtype, change.dtype):
-        total, y = fused_add_rms_norm(h, change, weight, eps, dtype)
-        return total, y
-    return plain_add_rms_norm(h, change, weight, eps, dtype)
-
-
 def plain_rms_norm(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
     """`fused_rms_norm` in plain torch, in at least float32.
 
@@ -76,25 +55,6 @@ def plain_rms_norm(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) ->
     """
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     return F.rms_norm(wide, weight.shape, weight.to(wide.dtype), eps).to(dtype)
-
-
-def plain_add_rms_norm(
-    h: Tensor, change: Tensor, weight: Tensor, eps: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """`fused_add_rms_norm` in plain torch, in at least float32.
-
-    Args:
-        h: Rows `[.. d]`.
-        change: What is added.
-        weight: `[d]`.
-        eps: Added to the mean square.
-        dtype: Of the normalised rows.
-
-    Returns:
-        The sum, and the normalised rows.
-    """
-    total = h + change
-    return total, plain_rms_norm(total, weight, eps, dtype)
 
 
 # The annotations below are read by torch as the schemas of the operators.
@@ -115,30 +75,8 @@ def fused_rms_norm(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) ->
     """
     x = x.contiguous()
     out = torch.empty_like(x, dtype=dtype)
-    _forward(x, x, weight, x, out, eps, adds=False)
+    launch_norm(x, x, weight, x, out, eps, adds=False)
     return out
-
-
-@torch.library.custom_op("lt2theory::add_rms_norm", mutates_args=())
-def fused_add_rms_norm(
-    h: Tensor, change: Tensor, weight: Tensor, eps: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """`plain_add_rms_norm` by a kernel.
-
-    Args:
-        h: Rows `[.. d]`.
-        change: What is added.
-        weight: `[d]`.
-        eps: Added to the mean square.
-        dtype: Of the normalised rows.
-
-    Returns:
-        The sum, and the normalised rows.
-    """
-    h, change = h.contiguous(), change.contiguous()
-    total, out = _sum_shapes(h, change, weight, eps, dtype)
-    _forward(h, change, weight, total, out, eps, adds=True)
-    return total, out
 
 
 @torch.library.custom_op("lt2theory::rms_norm_backward", mutates_args=())
@@ -186,14 +124,6 @@ def _shapes(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor
     return torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
 
 
-@fused_add_rms_norm.register_fake
-def _sum_shapes(
-    h: Tensor, change: Tensor, weight: Tensor, eps: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    wider = torch.promote_types(h.dtype, change.dtype)
-    return h.new_empty(h.shape, dtype=wider), h.new_empty(h.shape, dtype=dtype)
-
-
 @rms_norm_backward.register_fake
 def _backward_shapes(
     grad: Tensor,
@@ -225,43 +155,23 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return d_x, d_weight, None, None
 
 
-def _save_sum(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    h, change, weight, ctx.eps, ctx.dtype = inputs
-    ctx.dtypes = h.dtype, change.dtype
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(output[0], weight)
-
-
-def _differentiate_sum(
-    ctx: Any, beside: Tensor | None, grad: Tensor | None
-) -> tuple[Tensor | None, ...]:
-    total, weight = ctx.saved_tensors
-    first, second = ctx.dtypes
-    if grad is None:
-        d_h, d_change = (None if beside is None else beside.to(x) for x in ctx.dtypes)
-        return d_h, d_change, None, None, None
-    if torch.is_grad_enabled():
-        d_x, d_weight = differentiate_again(
-            lambda x, weight: plain_rms_norm(x, weight, ctx.eps, ctx.dtype),
-            (total, weight), (True, ctx.needs_input_grad[2]), (grad,),
-        )  # fmt: skip
-        assert d_x is not None
-        d_x = d_x if beside is None else d_x + beside
-        return d_x.to(first), d_x.to(second), d_weight, None, None
-    other = second if first == total.dtype else first
-    d_x, copy, d_weight = rms_norm_backward(grad, beside, total, weight, ctx.eps, other)
-    by_dtype = {other: copy, d_x.dtype: d_x}
-    return by_dtype[first], by_dtype[second], d_weight, None, None
-
-
 fused_rms_norm.register_autograd(_differentiate, setup_context=_save)
-fused_add_rms_norm.register_autograd(_differentiate_sum, setup_context=_save_sum)
 
 
-def _forward(
+def launch_norm(
     x: Tensor, change: Tensor, weight: Tensor, total: Tensor, out: Tensor, eps: float, *, adds: bool
 ) -> None:
-    """Launch the kernel of both forward passes."""
+    """Launch the kernel of both forward passes, of rows and of a sum.
+
+    Args:
+        x: Rows `[.. d]`, contiguous.
+        change: What is added to them.
+        weight: `[d]`.
+        total: Where the sum is written.
+        out: Where the normalised rows are written.
+        eps: Added to the mean square.
+        adds: Whether there is a sum; `change` and `total` are not touched otherwise.
+    """
     from lt2theory.ops.fused.triton_norm import norm_kernel
 
     width, rows = x.shape[-1], num_rows(x)

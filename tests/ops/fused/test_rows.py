@@ -10,14 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from lt2theory.ops.fused.add_norm import fused_add_rms_norm, plain_add_rms_norm
 from lt2theory.ops.fused.gated_norm import fused_gated_rms_norm, plain_gated_rms_norm
 from lt2theory.ops.fused.loop_residual import fused_loop_residual, plain_loop_residual
-from lt2theory.ops.fused.norm import (
-    fused_add_rms_norm,
-    fused_rms_norm,
-    plain_add_rms_norm,
-    plain_rms_norm,
-)
+from lt2theory.ops.fused.norm import fused_rms_norm, plain_rms_norm
 from lt2theory.ops.fused.rows import can_fuse_rows, product_dtype
 from lt2theory.ops.fused.swiglu import fused_swiglu, plain_swiglu
 

@@ -6,14 +6,10 @@ from functools import partial
 from torch import Tensor
 
 from lt2theory.bench.doctor.kernels.check import Draw, KernelCheck, Problem, Tensors
+from lt2theory.ops.fused.add_norm import fused_add_rms_norm, plain_add_rms_norm
 from lt2theory.ops.fused.gated_norm import fused_gated_rms_norm, plain_gated_rms_norm
 from lt2theory.ops.fused.loop_residual import fused_loop_residual, plain_loop_residual
-from lt2theory.ops.fused.norm import (
-    fused_add_rms_norm,
-    fused_rms_norm,
-    plain_add_rms_norm,
-    plain_rms_norm,
-)
+from lt2theory.ops.fused.norm import fused_rms_norm, plain_rms_norm
 from lt2theory.ops.fused.swiglu import fused_swiglu, plain_swiglu
 
 _EPS = 1e-5
