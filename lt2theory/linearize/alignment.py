@@ -64,6 +64,8 @@ class AlignmentObjective(TeacherObjective):
         config: What is compared, and how.
     """
 
+    repeats = True
+
     def __init__(self, student: LoopedModel, teacher: LoopedModel, config: Alignment) -> None:
         super().__init__(student, teacher)
         self.config = config

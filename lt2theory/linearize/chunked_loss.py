@@ -60,7 +60,7 @@ class _ChunkedLoss(torch.autograd.Function):
         ctx: Any, h: Tensor, weight: Tensor, judge: Judge, size: int
     ) -> tuple[Tensor, Tensor]:
         """Judge chunk after chunk; keep the gradients."""
-        dtype = _dtype(h)
+        dtype = head_dtype(h)
         head = weight.detach().to(dtype)
         wants_h, wants_weight = ctx.needs_input_grad[:2]
         dh = torch.empty_like(h) if wants_h else None
@@ -101,6 +101,14 @@ def _judged(raw: Tensor, judge: Judge, part: slice) -> tuple[Tensor, Tensor, Ten
     return total.detach(), row.detach(), slope
 
 
-def _dtype(h: Tensor) -> torch.dtype:
+def head_dtype(h: Float[Tensor, "n d"]) -> torch.dtype:
+    """The dtype in which logits are multiplied.
+
+    Args:
+        h: Inputs of the head.
+
+    Returns:
+        Autocast's where that is on, that of the inputs elsewhere.
+    """
     kind = h.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else h.dtype

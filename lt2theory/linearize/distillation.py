@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from lt2theory.linearize.chunked_loss import chunked_loss
+from lt2theory.linearize.chunked_loss import chunked_loss, head_dtype
 from lt2theory.linearize.divergence import token_kl
 from lt2theory.linearize.objectives import ObjectiveConfig, TeacherObjective
 from lt2theory.models import LoopedModel
@@ -69,6 +69,8 @@ class DistillationObjective(TeacherObjective):
         config: The weights.
     """
 
+    repeats = True
+
     def __init__(self, student: LoopedModel, teacher: LoopedModel, config: Distillation) -> None:
         super().__init__(student, teacher)
         self.config = config
@@ -98,17 +100,13 @@ class DistillationObjective(TeacherObjective):
         with torch.no_grad():
             taught = self.teacher.read_loops(inputs, documents=documents)[-1]
         own = self.model.read_loops(inputs, documents=documents)[-1]
-        labelled = targets != IGNORED
-        if not bool(labelled.any()):
-            nothing = own.sum() * 0.0
-            return nothing, dict.fromkeys(("loss", "ce", "kl", "agreement"), nothing.detach())
         total, sums = distilled(
-            (self.model, own[labelled]),
-            (self.teacher, taught[labelled]),
-            targets[labelled],
+            (self.model, own.flatten(0, 1)),
+            (self.teacher, taught.flatten(0, 1)),
+            targets.flatten(),
             self.config,
         )
-        share = label_share / int(labelled.sum())
+        share = label_share / (targets != IGNORED).sum().clamp(min=1).to(total)
         ce, kl, agreement = (sums * share).unbind()
         total = total * share
         return total, {"loss": total.detach(), "ce": ce, "kl": kl, "agreement": agreement}
@@ -123,26 +121,29 @@ def distilled(
     """The loss from residual streams, whose logits are never whole.
 
     Args:
-        student: The student, and its stream after a loop, at the tokens that are learnt.
+        student: The student, and its stream after a loop.
         teacher: The teacher likewise.
-        targets: The ids to be found.
+        targets: The ids to be found; -100 where nothing is learnt.
         config: The weights.
 
     Returns:
-        Sum of the loss over the tokens, with gradients for the student, and the sums of
-        cross-entropy, divergence and agreement, without.
+        Sum of the loss over the tokens that are learnt, with gradients for the student, and the
+        sums of cross-entropy, divergence and agreement, without.
     """
     h, weight = student[0].head_inputs(student[1]), student[0].head_weight
     with torch.no_grad():
-        taught = teacher[0].head_inputs(teacher[1])
+        dtype = head_dtype(h)
+        taught = teacher[0].head_inputs(teacher[1]).to(dtype)
+        head = teacher[0].head_weight.to(dtype)
     heat = config.temperature
 
     def judge(logits: Tensor, part: slice) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            p = F.linear(taught[part].to(h.dtype), teacher[0].head_weight.to(h.dtype))
-        ce = F.cross_entropy(logits, targets[part], reduction="sum")
-        kl = token_kl(p / heat, logits / heat).sum() * heat**2
-        same = (p.argmax(-1) == logits.argmax(-1)).sum().to(ce)
+            p = F.linear(taught[part], head)
+        here = targets[part] != IGNORED
+        ce = F.cross_entropy(logits, targets[part], reduction="sum", ignore_index=IGNORED)
+        kl = (token_kl(p / heat, logits / heat) * here).sum() * heat**2
+        same = ((p.argmax(-1) == logits.argmax(-1)) & here).sum().to(ce)
         total = config.ce_weight * ce + config.kl_weight * kl
         return total, torch.stack([ce, kl, same])
 

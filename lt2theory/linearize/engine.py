@@ -205,7 +205,7 @@ class _Linearization:
     def _student(self, number: int) -> LoopedModel:
         """The student after a stage, or before the first one, on this process's device."""
         if number == 0:
-            student = load_start(self.folder, self.configs[0])
+            student = load_start(self.folder, self.configs[0], self.teacher.dtype)
         else:
             name = self.recipe.stages[number - 1].name
             student = load_lm(stage_folder(self.folder, number, name))[0]

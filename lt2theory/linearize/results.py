@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+import torch
 from pydantic import BaseModel, ConfigDict
 from safetensors.torch import save
 
@@ -135,20 +136,21 @@ def has_start(folder: Path) -> bool:
     return (folder / START / MODEL).is_file()
 
 
-def load_start(folder: Path, config: LoopedConfig) -> LoopedModel:
+def load_start(folder: Path, config: LoopedConfig, dtype: torch.dtype) -> LoopedModel:
     """Read a student before its first stage.
 
     Args:
         folder: Folder of the linearization.
         config: Config of the student.
+        dtype: Of its weights.
 
     Returns:
-        The student, on the CPU, in float32 or in float64 if it was kept so.
+        The student, on the CPU.
 
     Raises:
         ValueError: The file cannot be read, or is of another model.
     """
-    model = LoopedModel(config)
+    model = LoopedModel(config).to(dtype)
     load_weights(folder / START, model)
     return model
 

@@ -44,6 +44,7 @@ def plan(recipe: Recipe, sources: Sources) -> list[LmConfig]:
     Raises:
         ValueError: A stage does not fit the teacher or the text.
     """
+    _check_lengths(recipe, sources.corpus)
     runs = []
     students = recipe.students(sources.teacher.model.config)
     for stage, model in zip(recipe.stages, students[1:], strict=True):
@@ -55,6 +56,25 @@ def plan(recipe: Recipe, sources: Sources) -> list[LmConfig]:
         except ValueError as error:
             raise ValueError(f"stages: {stage.name!r}: {error}") from error
     return runs
+
+
+def _check_lengths(recipe: Recipe, corpus: Corpus) -> None:
+    """Refuse windows that the corpus cannot fill.
+
+    Raises:
+        ValueError: Naming the field.
+    """
+    for split, windows, length in (
+        ("train", "calibration_windows", "calibration_length"),
+        ("eval", "recovery_windows", "recovery_length"),
+    ):
+        present = corpus.manifest.splits[split].tokens
+        if getattr(recipe, windows) and getattr(recipe, length) > present:
+            raise ValueError(
+                f"{length}: {getattr(recipe, length)} must be at most the {present} tokens of the "
+                f"{split} split of {corpus.folder}; prepare it with more text or a larger share"
+                + (f", or give {windows} 0" if split == "eval" else "")
+            )
 
 
 def depends_on(recipe: Recipe, sources: Sources) -> dict[str, Any]:

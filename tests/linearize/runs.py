@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.sources import Sources
-from lt2theory.linearize.teachers import frozen
+from lt2theory.linearize.teachers import Teacher, frozen
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.runs import RunFolder
 from lt2theory.training.text import Corpus, CorpusConfig, prepare
@@ -45,8 +45,12 @@ def make_sources(folder: Path) -> Sources:
     ]
     chat.write_text("".join(json.dumps({"messages": messages}) + "\n" for messages in turns))
     prepare(CorpusConfig(sources=(str(source),), eval_share=0.2), folder / "tokens")
-    teacher = frozen(LoopedModel(LoopedConfig(**TEACHER)), "tiny")
-    return Sources(teacher, Corpus(folder / "tokens"), chat)
+    return Sources(make_teacher(), Corpus(folder / "tokens"), chat)
+
+
+def make_teacher() -> Teacher:
+    """A random Llama-like teacher of two layers."""
+    return frozen(LoopedModel(LoopedConfig(**TEACHER)), "tiny")
 
 
 def make_recipe(**changes: Any) -> Recipe:

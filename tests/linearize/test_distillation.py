@@ -176,7 +176,7 @@ def test_every_mixer_learns_from_each_objective(mixer: str, teacher: Make, text:
         seen = []
         for _ in range(4):
             loss, _ = loss_of(config, student, model, tokens, shifted(tokens))
-            seen.append(float(loss))
+            seen.append(float(loss.detach()))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

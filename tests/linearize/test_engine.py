@@ -25,6 +25,9 @@ from lt2theory.training.lm import Execution
 from lt2theory.training.lm.step import LmStepper
 from tests.linearize.runs import TEACHER, different, make_recipe, make_sources
 
+# Another commit between the two halves of a run is no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:.* under another environment:UserWarning")
+
 ROOT = Path(__file__).parents[2]
 STAGES = {stage.name: stage.steps or 0 for stage in make_recipe().stages}
 HOW = Execution(checkpoint_every=2, threads=1)
@@ -126,6 +129,17 @@ def test_what_a_linearization_says(
     assert again == summary
 
 
+def test_steps_from_fixed_buffers_have_the_same_numbers(
+    sources: Sources, undisturbed: tuple[LinearizeSummary, Path], tmp_path: Path
+) -> None:
+    """What a GPU records as graphs, run one operation after the other."""
+    recipe = make_recipe()
+    how = Execution(cuda_graph=True, threads=1)
+    found = run_recipe(recipe, how, sources, folder=tmp_path / "run")
+    for one, other in zip(found.stages, undisturbed[0].stages, strict=True):
+        assert one.run.loss == pytest.approx(other.run.loss, rel=2e-4)
+
+
 def test_what_a_stage_leaves_alone(
     sources: Sources, undisturbed: tuple[LinearizeSummary, Path]
 ) -> None:
@@ -202,6 +216,11 @@ def test_time_is_over_as_if_a_signal_had_come(
         ({"changes": {"widht": 3}}, "widht"),
         ({"stage": {"restore": [2]}}, "layers: 2 must be >= 0 and < 2"),
         ({"stage": {"sequence_length": 10**6}}, "'attention': sequence_length: 1000000 must be"),
+        (
+            {"recovery_length": 99999},
+            "recovery_length: 99999 must be at most the .* recovery_windows 0",
+        ),
+        ({"calibration_length": 99999}, "calibration_length: 99999 must be at most"),
         ({"stage": {"evaluate_every": 1}}, None),
     ],
 )
