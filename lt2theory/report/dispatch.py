@@ -4,8 +4,10 @@ from pathlib import Path
 
 from lt2theory.report.run_report import report_run
 from lt2theory.report.study_report import report_study
-from lt2theory.runs import run_status
+from lt2theory.report.text_report import report_text_run
+from lt2theory.runs import RunFolder, run_status
 from lt2theory.runs.study import MANIFEST
+from lt2theory.training.lm.session import KIND as TEXT
 
 
 def report_path(path: Path, *, output: Path | None = None, command: str = "") -> Path:
@@ -28,4 +30,5 @@ def report_path(path: Path, *, output: Path | None = None, command: str = "") ->
         return report_study(path, output=output, command=command)
     if run_status(path) == "absent":
         raise ValueError(f"{path} is neither a run (config.json) nor a study ({MANIFEST})")
-    return report_run(path, output=output, command=command)
+    report = report_text_run if RunFolder.open(path).kind == TEXT else report_run
+    return report(path, output=output, command=command)

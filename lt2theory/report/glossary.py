@@ -36,6 +36,14 @@ GLOSSARY: Mapping[str, str] = {
         "How strongly a delta-rule layer erases what its state holds along the present key: 0 "
         "nothing, 1 all of it, 2 turns the sign round."
     ),
+    "bits per byte": (
+        "Bits that a model needs for a text, by its own predictions, over the bytes of the text: "
+        "what a compressor built on it would spend. Tokenizers compare."
+    ),
+    "xz": (
+        "A compressor (`xz -9`) that finds repetitions and learns nothing else; after the training "
+        "text it may also refer to the last 64 MiB of that."
+    ),
     "gate baseline": (
         "The product of the decays alone. Ranks are those of what erasure adds to it, since "
         "against the identity decays would count too."

@@ -21,3 +21,5 @@ from lt2theory.report.figures.rungs import accuracy_by_stage as accuracy_by_stag
 from lt2theory.report.figures.sawtooth import saw_tooth as saw_tooth
 from lt2theory.report.figures.spectrum import spectrum_by_loops as spectrum_by_loops
 from lt2theory.report.figures.stages import stages_by_family as stages_by_family
+from lt2theory.report.figures.text import speed_over_training as speed_over_training
+from lt2theory.report.figures.text import text_curves as text_curves
