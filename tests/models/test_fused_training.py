@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from lt2theory.mixers import delta
 from lt2theory.models import LoopedConfig, LoopedModel, block
-from lt2theory.ops.fused import gated_norm, loop_residual, norm, rows
+from lt2theory.ops.fused import add_norm, gated_norm, loop_residual, norm, rows
 
 Gradients = dict[str, Tensor]
 MIXERS = ["gdn", "deltanet", "kda", "gated_deltaproduct", "retnet", "full"]
@@ -21,7 +21,7 @@ def fuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def everywhere() -> None:
         monkeypatch.setattr(delta, "can_fuse", lambda x: True)
-        for module in (block, gated_norm, loop_residual, norm, rows):
+        for module in (block, add_norm, gated_norm, loop_residual, norm, rows):
             monkeypatch.setattr(module, "can_fuse_rows", lambda x: True)
 
     return everywhere

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
-"""Kernels of `lt2theory.ops.fused.norm`, `.add_norm`, `.gated_norm`: some rows of a matrix a program.
+"""Kernels of `ops.fused.norm`, `.add_norm` and `.gated_norm`: some rows of a matrix a program.
 
 A row lies in the registers of one program, so its root mean square is computed again in backward
 instead of being kept. A program of a backward kernel adds up its part of the weight's gradient over
