@@ -3,9 +3,9 @@
 from lt2theory.training.board import Account as Account
 from lt2theory.training.board import Job as Job
 from lt2theory.training.config import CurriculumConfig as CurriculumConfig
-from lt2theory.training.config import OptimiserConfig as OptimiserConfig
-from lt2theory.training.config import TaskConfig as TaskConfig
 from lt2theory.training.config import resolve as resolve
+from lt2theory.training.config_parts import OptimiserConfig as OptimiserConfig
+from lt2theory.training.config_parts import TaskConfig as TaskConfig
 from lt2theory.training.curriculum import load_model as load_model
 from lt2theory.training.curriculum import load_summary as load_summary
 from lt2theory.training.curriculum import run_curriculum as run_curriculum

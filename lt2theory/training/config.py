@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
+from pydantic import Field, model_serializer, model_validator
 
-import tasks
-from lt2theory.cards import config_card
 from lt2theory.models import LoopedConfig
+from lt2theory.training.config_parts import Frozen, OptimiserConfig, TaskConfig
 from lt2theory.training.exact_start import check_fits
 
 Device = Literal["cpu", "cuda"]
@@ -18,73 +17,7 @@ LARGEST_BATCH = 2**20
 """A larger number of instances at once is a slip: it would fill the memory, or never end."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return config_card(self)
-
-
-class TaskConfig(_Frozen):
-    """Which task, with which knobs."""
-
-    name: str = Field(description="Name of the task; 'lt2 tasks list' lists them.")
-    knobs: dict[str, bool | int | float | str | None] = Field(
-        default_factory=dict,
-        description="Options of the task, such as group=S3; 'lt2 tasks show NAME --help' explains "
-        "them.",
-    )
-
-    def create(self) -> tasks.Task:
-        """Build the task.
-
-        Returns:
-            The task.
-
-        Raises:
-            ValueError: No such task or knob, or a value outside its range.
-        """
-        return tasks.create(self.name, **self.knobs)
-
-
-class OptimiserConfig(_Frozen):
-    """AdamW and its learning-rate schedule, which starts anew at every stage."""
-
-    learning_rate: float = Field(
-        3e-3, gt=0, description="Peak learning rate; unused where candidates are given to choose."
-    )
-    weight_decay: float = Field(
-        0.0, ge=0, description="Decoupled weight decay of matrices; vectors have none."
-    )
-    betas: tuple[float, float] = Field((0.9, 0.95), description="Decay rates of both moments.")
-    warmup_steps: int = Field(
-        50, ge=0, description="Steps of linear rise at the start of every stage."
-    )
-    schedule: Literal["constant", "linear", "cosine"] = Field(
-        "cosine", description="Course after the rise, reaching its end with the stage's budget."
-    )
-    final_fraction: float = Field(
-        0.1, ge=0, le=1, description="Where the course ends, as a fraction of the peak."
-    )
-    clip: float | None = Field(
-        1.0, gt=0, description="Largest gradient norm; longer gradients are scaled to it."
-    )
-    auxiliary_weight: float = Field(
-        1.0,
-        ge=0,
-        description="Weight of the losses that parts of the model have of their own, such as "
-        "DSA's indexer, beside the language-model loss; at 0 they are not computed.",
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> "OptimiserConfig":
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas: got {self.betas}, allowed are numbers in [0, 1)")
-        return self
-
-
-class CurriculumConfig(_Frozen):
+class CurriculumConfig(Frozen):
     """A curriculum run: train on the stages in turn, each until it is solved, then test once."""
 
     task: TaskConfig = Field(description="What is learnt.")

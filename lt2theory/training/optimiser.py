@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lt2theory.models import LoopedModel
-from lt2theory.training.config import OptimiserConfig
+from lt2theory.training.config_parts import OptimiserConfig
 from lt2theory.training.runtime import Runtime
 from tasks import Batch
 
