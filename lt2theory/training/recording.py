@@ -10,7 +10,9 @@ import torch
 from lt2theory.ops.fused.launching import rehearsal
 
 
-def record(run: Callable[[], None], *, warm_up: bool = True) -> torch.cuda.CUDAGraph:
+def record(
+    run: Callable[[], None], *, warm_up: bool = True, known: bool = False
+) -> torch.cuda.CUDAGraph:
     """Record what a function launches on the current device; nothing of it has run afterwards.
 
     Args:
@@ -18,6 +20,8 @@ def record(run: Callable[[], None], *, warm_up: bool = True) -> torch.cuda.CUDAG
         warm_up: Whether it is first rehearsed, which compiles its kernels side by side, and run
             twice, which measures what has to be and finds everything chosen. The caller sees to it
             that these runs have no effect.
+        known: Whether this process has recorded the like before, other buffers apart: then all is
+            compiled and chosen, and one run makes what belongs to these buffers.
 
     Returns:
         The graph.
@@ -31,10 +35,11 @@ def record(run: Callable[[], None], *, warm_up: bool = True) -> torch.cuda.CUDAG
         with torch.cuda.stream(aside), warnings.catch_warnings():
             # Steps before a capture are what it warns of, and what is meant here.
             warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
-            with rehearsal():
+            if not known:
+                with rehearsal():
+                    run()
                 run()
-            for _ in range(2):
-                run()
+            run()
         current.wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
     with (

@@ -28,6 +28,10 @@ from lt2theory.training.recording import record
 from lt2theory.training.runtime import Runtime
 from tasks import Batch
 
+_RECORDED: set[tuple[str, torch.Size]] = set()
+"""Kinds of steps that this process has recorded: what of a configuration shapes a step, and the
+shape of its batch. The seeds of an arm and the settings of a search compile and choose once."""
+
 
 class Stepper:
     """Takes steps one at a time.
@@ -98,7 +102,8 @@ class GraphStepper(Stepper):
     """Takes steps from buffers that never move; on a GPU each is one launch of a CUDA graph.
 
     The first step of every shape of batch is rehearsed, and runs twice with its outcome thrown
-    away, which compiles and measures what has to be, and is then recorded. On a CPU steps run one
+    away, which compiles and measures what has to be, and is then recorded. Where this process has
+    recorded the like, one run does. On a CPU steps run one
     operation after the other, as a twin for tests.
     """
 
@@ -109,6 +114,9 @@ class GraphStepper(Stepper):
         # AdamW's own switch, made for loss scaling: at 1 its step changes nothing. Not declared.
         self._stopped = torch.zeros((), device=runtime.device)
         self.optimiser.found_inf = self._stopped  # type: ignore[attr-defined]
+        shape = config.model.model_dump_json(exclude={"init_std", "embedding_std"})
+        own = config.optimiser.clip, config.optimiser.auxiliary_weight
+        self._kind = f"{shape} {config.dtype} {config.compile} {own}"
         self._buffers: tuple[Tensor, Tensor, Tensor] | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
         self._names: tuple[str, ...] = ()
@@ -172,10 +180,13 @@ class GraphStepper(Stepper):
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         """Record a step; the runs before it have no effect."""
+        assert self._buffers is not None
+        kind = self._kind, self._buffers[0].shape
         kept = self._stopped.clone()
         self._stopped.fill_(1.0)
-        graph = record(self._run)
+        graph = record(self._run, known=kind in _RECORDED)
         self._stopped.copy_(kept)
+        _RECORDED.add(kind)
         return graph
 
 

@@ -228,7 +228,7 @@ def test_a_graph_takes_the_same_steps(make_config: Any, dtype: str, loop_state: 
     runtime = Runtime.of("cuda", config.dtype)
     task = tasks.create("parity")
     found = []
-    for kind in (Stepper, GraphStepper):
+    for kind in (Stepper, GraphStepper, GraphStepper):  # the last finds all compiled
         stepper = kind(new_model(config, runtime), config, runtime)
         losses = []
         for stage, steps in ((12, 3), (37, 3)):
@@ -236,5 +236,6 @@ def test_a_graph_takes_the_same_steps(make_config: Any, dtype: str, loop_state: 
                 stepper.take(training_batch(task, config, stage, step), 1e-3)
             losses += [result.loss for result in stepper.results()]
         found.append((losses, weights(stepper)))
-    assert found[1][0] == pytest.approx(found[0][0], rel=1e-2 if dtype == "bfloat16" else 1e-4)
-    torch.testing.assert_close(found[1][1], found[0][1], rtol=1e-2, atol=1e-3)
+    for graph in found[1:]:
+        assert graph[0] == pytest.approx(found[0][0], rel=1e-2 if dtype == "bfloat16" else 1e-4)
+        torch.testing.assert_close(graph[1], found[0][1], rtol=1e-2, atol=1e-3)
