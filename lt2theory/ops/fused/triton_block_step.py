@@ -16,10 +16,10 @@ from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_fo
 
 MOST_BLOCKS = 8192
 """Blocks of a buffer that one program can rank."""
-_AT_A_TIME = 32
-"""Blocks of a tile."""
-_GUESSES = 16
-"""At a time in the choice."""
+_AT_A_TIME, _STAGES, _PROGRAMS = 8, 4, 528
+"""Blocks of a tile, stages of its pipeline, and programs that are at work at once."""
+_REGISTERS, _GUESSES = 128, 16
+"""Of a thread (as few as it takes for four programs a multiprocessor); at a time in the choice."""
 
 
 @triton.jit
@@ -73,9 +73,10 @@ def _block_kernel(
     c = tl.arange(0, BK)
     w = tl.arange(0, BV)
     q = tl.load(P + b * stride + head * DK + c, mask=c < DK, other=0.0).to(tl.float32) * scale
-    top = tl.full([], float("-inf"), tl.float32)
-    total = tl.full([], 0.0, tl.float32)
-    acc = tl.zeros([BV], tl.float32)
+    # Every lane runs a softmax of its own over its blocks; the ends are joined.
+    top = tl.full([BN], float("-inf"), tl.float32)
+    total = tl.zeros([BN], tl.float32)
+    acc = tl.zeros([BN, BV], tl.float32)
     for i in tl.range(0, SHARE, BN, num_stages=STAGES):
         n = split * SHARE + i + tl.arange(0, BN)
         real = n < complete
@@ -87,17 +88,19 @@ def _block_kernel(
         s = tl.sum(k.to(tl.float32) * q[None, :], 1)
         tl.store(SCORES + query * blocks + n, s, mask=real)
         s = tl.where(real, s, float("-inf"))
-        higher = tl.maximum(top, tl.max(s, 0))
+        higher = tl.maximum(top, s)
         base = tl.where(higher == float("-inf"), 0.0, higher)
         p = tl.exp(s - base)
         shrink = tl.exp(top - base)
-        total = total * shrink + tl.sum(p, 0)
-        acc = acc * shrink + tl.sum(p[:, None] * v.to(tl.float32), 0)
+        total = total * shrink + p
+        acc = acc * shrink[:, None] + p[:, None] * v.to(tl.float32)
         top = higher
+    highest = tl.max(top, 0)
+    weight = tl.exp(top - tl.where(highest == float("-inf"), 0.0, highest))
     row = query * SPLITS + split
-    tl.store(TOP + row, top)
-    tl.store(TOTAL + row, total)
-    tl.store(ACC + row * DV + w, acc, mask=w < DV)
+    tl.store(TOP + row, highest)
+    tl.store(TOTAL + row, tl.sum(total * weight, 0))
+    tl.store(ACC + row * DV + w, tl.sum(acc * weight[:, None], 0), mask=w < DV)
     # All stores of this program come before its arrival, and all loads of the last one after it.
     tl.debug_barrier()
     group = b * G + g
@@ -151,8 +154,8 @@ def choose_blocks(
         the most important ones by number, of equals the earlier ones; -1 where there is none.
     """
     (batch, blocks, groups, width), wide = pooled_keys.shape, pooled_values.shape[-1]
-    tiles = triton.cdiv(blocks, 64 * _AT_A_TIME)  # what 64 programs found is joined in one go
-    share = tiles * _AT_A_TIME
+    share = triton.cdiv(blocks, min(32, max(1, _PROGRAMS // (batch * heads))))
+    share = triton.cdiv(share, _AT_A_TIME) * _AT_A_TIME
     splits = triton.cdiv(blocks, share)
     size = max(2, triton.next_power_of_2(blocks))
     count = min(num_blocks, blocks + 1)
@@ -168,7 +171,7 @@ def choose_blocks(
         SIZE=block_size, NB=count, SHARE=share, SPLITS=splits,
         G=groups, R=heads // groups, DK=width, DV=wide,
         BN=_AT_A_TIME, BK=triton.next_power_of_2(width), BV=triton.next_power_of_2(wide),
-        BS=triton.next_power_of_2(splits), BC=size, STAGES=1 if tiles == 1 else 3,
-        GUESSES=_GUESSES, num_warps=4, PDL=early, launch_pdl=early,
+        BS=triton.next_power_of_2(splits), BC=size, STAGES=_STAGES, GUESSES=_GUESSES, PDL=early,
+        num_warps=4, maxnreg=_REGISTERS, launch_pdl=early,
     )  # fmt: skip
     return read, chosen
