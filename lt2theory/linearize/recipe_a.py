@@ -10,6 +10,7 @@ from lt2theory.linearize.alignment import Alignment
 from lt2theory.linearize.distillation import Distillation
 from lt2theory.linearize.language import LanguageModelling
 from lt2theory.linearize.recipe import Recipe
+from lt2theory.linearize.recipe_b import aligned_recipe
 from lt2theory.linearize.stages import Stage
 from lt2theory.linearize.starts import STUDENT_MIXERS
 from lt2theory.training.lm import LmOptimiserConfig
@@ -150,9 +151,10 @@ def presets() -> tuple[str, ...]:
     """Names of recipes that need no file.
 
     Returns:
-        `tiny`, and `smollm2-<mixer>` for each of the seven mixers.
+        `tiny`, and for each of the seven mixers `smollm2-<mixer>`, and `align-<mixer>`, which ends
+        where `lt2 linearize select` begins.
     """
-    return ("tiny", *(f"smollm2-{mixer}" for mixer in STUDENT_MIXERS))
+    return ("tiny", *(f"{kind}-{m}" for kind in ("smollm2", "align") for m in STUDENT_MIXERS))
 
 
 def preset(name: str, *, tokens: int | None = None) -> Recipe:
@@ -174,8 +176,9 @@ def preset(name: str, *, tokens: int | None = None) -> Recipe:
         if tokens is not None:
             raise ValueError(f"tokens: {tokens} is not allowed with 'tiny' (its steps are fixed)")
         return tiny_recipe()
-    mixer = name.removeprefix("smollm2-")
-    return recipe_a(mixer) if tokens is None else recipe_a(mixer, tokens=tokens)
+    kind, mixer = name.split("-")
+    make = recipe_a if kind == "smollm2" else aligned_recipe
+    return make(mixer) if tokens is None else make(mixer, tokens=tokens)
 
 
 def _falling_late(rate: float, steps: int) -> LmOptimiserConfig:

@@ -124,6 +124,31 @@ def continuation_stages(
     return tuple(stages)
 
 
+def aligned_recipe(
+    mixer: str = "gdn", *, tokens: int = 2_000_000, tokens_per_step: int = 32768, length: int = 512
+) -> Recipe:
+    """The pre-alignment alone: an all-linear student, from which layers to keep are selected.
+
+    Args:
+        mixer: Mixers of the student.
+        tokens: To read.
+        tokens_per_step: Tokens of a step.
+        length: Tokens of a window.
+
+    Returns:
+        The recipe.
+    """
+    batch = max(1, tokens_per_step // length)
+    stage = pre_alignment_stage(tokens, batch_size=batch, sequence_length=length)
+    return Recipe(
+        name=f"align-{mixer}",
+        pattern=mixer,
+        changes={"linear_rotation": "off"},
+        stages=(stage,),
+        dtype="bfloat16",
+    )
+
+
 def recipe_b(
     mixer: str = "gdn",
     keep: Sequence[int] = (),
