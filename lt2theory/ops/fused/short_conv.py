@@ -14,7 +14,8 @@ from torch import Tensor
 from lt2theory.ops.fused.launching import launch
 from lt2theory.ops.fused.rows import STEPS, programs
 
-_STRETCH = 64
+_STRETCH = 64  # tokens of a program, fewer of wide heads
+_NUMBERS = 4096  # numbers of a program: 32 a thread; with twice as many, registers spill
 _CHANNELS = 64
 _ALIGNED = 8
 _TILE = 1024  # numbers of a tile of the gates
@@ -129,7 +130,7 @@ def delta_inputs_backward(
     launch(
         inputs_kernel, (grid[0], -(-channels // _CHANNELS)),
         before, taps, _given(segments, z), d_z, length, CHANNELS=channels, STRIDE=z.shape[2],
-        BC=_CHANNELS, BT=_STRETCH, W=width, PACKED=segments is not None, writes=(d_z,),
+        BC=_CHANNELS, BT=_tile(sizes)[0], W=width, PACKED=segments is not None, writes=(d_z,),
     )  # fmt: skip
     rows, columns, tile = _tile_of_gates(z, sizes)
     decays = 0 if log_rate is None else sizes[0]
@@ -217,14 +218,23 @@ def _outputs(
 def _layout(z: Tensor, taps: Tensor, sizes: list[int]) -> dict[str, int]:
     """What the kernels of the convolution are compiled for."""
     heads, factors, key_width, value_width, _ = sizes
-    widest = max(16, 1 << (max(key_width, value_width) - 1).bit_length())
+    stretch, channels = _tile(sizes)
     own = {"H": heads, "F": factors, "DK": key_width, "DV": value_width, "STRIDE": z.shape[2]}
-    return {**own, "BD": widest, "BT": _STRETCH, "W": taps.shape[1]}
+    return {**own, "BD": channels, "BT": stretch, "W": taps.shape[1]}
+
+
+def _tile(sizes: list[int]) -> tuple[int, int]:
+    """Tokens of a stretch, and channels: all of a head of keys."""
+    channels = max(16, 1 << (sizes[2] - 1).bit_length())
+    return max(1, min(_STRETCH, _NUMBERS // channels)), channels
 
 
 def _grid(z: Tensor, sizes: list[int]) -> tuple[int, int]:
-    """Programs: one a stretch of a sequence, and a head of queries, keys or values."""
-    return z.shape[0] * -(-z.shape[1] // _STRETCH), sizes[0] * (1 + 2 * sizes[1])
+    """Programs: one a stretch of a sequence, and a head of queries or keys or a tile of values."""
+    heads, factors, _, value_width, _ = sizes
+    stretch, channels = _tile(sizes)
+    tiles = 1 + factors + factors * -(-value_width // channels)
+    return z.shape[0] * -(-z.shape[1] // stretch), heads * tiles
 
 
 def _tile_of_gates(z: Tensor, sizes: list[int]) -> tuple[int, int, int]:

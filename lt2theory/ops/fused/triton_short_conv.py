@@ -11,12 +11,22 @@ from lt2theory.ops.fused.triton_rows import load_wide, store_as
 
 @triton.jit
 @no_type_check
-def _region(H: tl.constexpr, F: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr):
-    """This program's head among those of queries, keys and values; first channel and width."""
+def _region(
+    H: tl.constexpr, F: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BD: tl.constexpr
+):  # fmt: skip
+    """What is this program's; values come in tiles of BD, as only keys have to be whole for a norm.
+
+    Returns:
+        Its head among all, and among those of values (-1 for others); its channels within the head
+        and among all; which of them there are.
+    """
+    TILES: tl.constexpr = (DV + BD - 1) // BD
     head = tl.program_id(1)
-    value = head - H * (1 + F)
+    tile = tl.maximum(head - H * (1 + F), 0)
+    value = tl.where(head < H * (1 + F), -1, tile // TILES)
+    c = tile % TILES * BD + tl.arange(0, BD)
     first = tl.minimum(head, H * (1 + F)) * DK + tl.maximum(value, 0) * DV
-    return head, value, first, tl.where(value < 0, DK, DV)
+    return head, value, c, first + c, c < tl.where(value < 0, DK, DV)
 
 
 @triton.jit
@@ -58,11 +68,9 @@ def forward_kernel(
     stretches = tl.cdiv(length, BT)
     b = (tl.program_id(0) // stretches).to(tl.int64)
     t = (tl.program_id(0) % stretches) * BT + tl.arange(0, BT)
-    head, value, first, size = _region(H, F, DK, DV)
-    c = tl.arange(0, BD)
-    real = c < size
+    head, value, c, here, real = _region(H, F, DK, DV, BD)
     inside = (t < length)[:, None] & real[None, :]
-    pre = _before(Z, TAPS, SEGMENTS, b, t, length, STRIDE, first + c, real, W, PACKED)
+    pre = _before(Z, TAPS, SEGMENTS, b, t, length, STRIDE, here, real, W, PACKED)
     y = pre * tl.sigmoid(pre)
     token = (b * length + t)[:, None]
     if value < 0:
@@ -87,10 +95,7 @@ def before_silu_kernel(
     stretches = tl.cdiv(length, BT)
     b = (tl.program_id(0) // stretches).to(tl.int64)
     t = (tl.program_id(0) % stretches) * BT + tl.arange(0, BT)
-    head, value, first, size = _region(H, F, DK, DV)
-    c = tl.arange(0, BD)
-    real = c < size
-    here = first + c
+    head, value, c, here, real = _region(H, F, DK, DV, BD)
     inside = (t < length)[:, None] & real[None, :]
     pre = _before(Z, TAPS, SEGMENTS, b, t, length, STRIDE, here, real, W, PACKED)
     token = (b * length + t)[:, None]

@@ -19,6 +19,7 @@ DEVICES = [
     pytest.param("cuda", marks=pytest.mark.gpu),
 ]
 SIZES = [[1, 1, 16, 16, 2], [2, 3, 24, 40, 1], [4, 1, 32, 32, 1]]
+WIDE = [1, 1, 72, 136, 1]  # stretches of half the tokens, values in two tiles
 
 
 def plain(inputs: list[Tensor], sizes: list[int], segments: Tensor | None = None) -> list[Tensor]:
@@ -73,6 +74,18 @@ def run(inputs: list[Tensor], sizes: list[int], segments: Tensor | None = None) 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_values_and_gradients(
+    device: str, dtype: torch.dtype, length: int, width: int, sizes: list[int], is_packed: bool
+) -> None:
+    compare(device, dtype, length, width, sizes, is_packed)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_wide_heads(device: str, is_packed: bool) -> None:
+    compare(device, torch.float32, 67, 4, WIDE, is_packed)
+
+
+def compare(
     device: str, dtype: torch.dtype, length: int, width: int, sizes: list[int], is_packed: bool
 ) -> None:
     decays = sizes != SIZES[2]
