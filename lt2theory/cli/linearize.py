@@ -24,6 +24,9 @@ class LinearizeOptions:
     text, which is prepared so first."""
     chat: Path | None = None
     """Conversations (.jsonl with `messages`), for stages that read them."""
+    cache: Path | None = None
+    """Folder for what the teacher says, for stages with `top_k`: runs on the same windows share
+    it."""
     out: Path | None = None
     """Folder of the linearization; by default one below `runs` named after recipe and teacher."""
     minutes: float | None = None
@@ -81,6 +84,7 @@ def run(argv: list[str]) -> int:
     )
     check_file(copy.json, "--json")
     check_folder(options.out, "--out")
+    check_folder(options.cache, "--cache")
     recipe = _recipe(name, options)
     folder = options.out or Path("runs", f"{recipe.name}-{options.teacher.stem}-{recipe.seed}")
     status = run_status(folder)
@@ -92,7 +96,7 @@ def run(argv: list[str]) -> int:
     summary = run_recipe(
         recipe,
         execution,
-        Sources(teacher, corpus, options.chat),
+        Sources(teacher, corpus, options.chat, options.cache),
         folder=folder,
         overwrite=options.overwrite,
         progress=progress,

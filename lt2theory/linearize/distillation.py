@@ -8,9 +8,12 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from lt2theory.linearize.chunked_loss import chunked_loss, head_dtype
+from lt2theory.linearize.chunked_loss import chunked_loss
 from lt2theory.linearize.divergence import token_kl
+from lt2theory.linearize.lessons import Lesson, Spoken
 from lt2theory.linearize.objectives import ObjectiveConfig, TeacherObjective
+from lt2theory.linearize.topk import TopK, top_k_kl
+from lt2theory.linearize.topk_store import TopKStore, part_of
 from lt2theory.models import LoopedModel
 from lt2theory.models.loop_loss import IGNORED
 
@@ -32,6 +35,12 @@ class Distillation(ObjectiveConfig):
         le=100,
         description="By which both logits are divided for the divergence, which is then "
         "multiplied by its square (Hinton et al., arXiv 1503.02531).",
+    )
+    top_k: int | None = Field(
+        None,
+        ge=1,
+        description="Compare on the teacher's so many likeliest tokens and one that stands for "
+        "all others. That can be kept on the disk, where several arms read it; none compares all.",
     )
     chunk: int | None = Field(
         None, ge=1, description="Tokens whose logits are held at a time; none chooses by memory."
@@ -67,13 +76,16 @@ class DistillationObjective(TeacherObjective):
         student: The student.
         teacher: The teacher.
         config: The weights.
-    """
 
-    repeats = True
+    Attributes:
+        store: What is known of the teacher's likeliest tokens; None asks it every time.
+    """
 
     def __init__(self, student: LoopedModel, teacher: LoopedModel, config: Distillation) -> None:
         super().__init__(student, teacher)
         self.config = config
+        self.repeats = config.top_k is None
+        self.store: TopKStore | None = None
 
     def forward(
         self,
@@ -97,32 +109,49 @@ class DistillationObjective(TeacherObjective):
             The contribution, and `loss`, `ce`, `kl` (both unweighted, at temperature 1 and that of
             the config) and `agreement`, the share of tokens at which both find the same likeliest.
         """
-        with torch.no_grad():
-            taught = self.teacher.read_loops(inputs, documents=documents)[-1]
+        lesson = self._lesson(inputs, documents)
         own = self.model.read_loops(inputs, documents=documents)[-1]
         total, sums = distilled(
-            (self.model, own.flatten(0, 1)),
-            (self.teacher, taught.flatten(0, 1)),
-            targets.flatten(),
-            self.config,
+            self.model, own.flatten(0, 1), lesson, targets.flatten(), self.config
         )
         share = label_share / (targets != IGNORED).sum().clamp(min=1).to(total)
         ce, kl, agreement = (sums * share).unbind()
         total = total * share
         return total, {"loss": total.detach(), "ce": ce, "kl": kl, "agreement": agreement}
 
+    @torch.no_grad()
+    def _lesson(self, inputs: Tensor, documents: Tensor | None) -> Lesson:
+        """What the teacher says about the windows, a token after the other."""
+        config = self.config
+
+        def heard() -> Spoken:
+            h = self.teacher.read_loops(inputs, documents=documents)[-1].flatten(0, 1)
+            return Spoken.of(self.teacher, h)
+
+        def likeliest() -> TopK:
+            assert config.top_k is not None
+            return heard().top_k(config.top_k, config.temperature, config.chunk)
+
+        if config.top_k is None:
+            return heard()
+        if self.store is None:
+            return likeliest()
+        return self.store.at(self.place, len(inputs), likeliest)
+
 
 def distilled(
-    student: tuple[LoopedModel, Float[Tensor, "n d"]],
-    teacher: tuple[LoopedModel, Float[Tensor, "n d"]],
+    student: LoopedModel,
+    h: Float[Tensor, "n d"],
+    lesson: Lesson,
     targets: Int[Tensor, " n"],
     config: Distillation,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, " 3"]]:
     """The loss from residual streams, whose logits are never whole.
 
     Args:
-        student: The student, and its stream after a loop.
-        teacher: The teacher likewise.
+        student: The student.
+        h: Its stream after a loop.
+        lesson: What the teacher says at the same tokens.
         targets: The ids to be found; -100 where nothing is learnt.
         config: The weights.
 
@@ -130,24 +159,26 @@ def distilled(
         Sum of the loss over the tokens that are learnt, with gradients for the student, and the
         sums of cross-entropy, divergence and agreement, without.
     """
-    h, weight = student[0].head_inputs(student[1]), student[0].head_weight
-    with torch.no_grad():
-        dtype = head_dtype(h)
-        taught = teacher[0].head_inputs(teacher[1]).to(dtype)
-        head = teacher[0].head_weight.to(dtype)
     heat = config.temperature
 
-    def judge(logits: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+    def compared(logits: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        if isinstance(lesson, TopK):
+            told = part_of(lesson, part, logits)
+            return top_k_kl(told, logits, temperature=heat), told.ids[:, 0]
         with torch.no_grad():
-            p = F.linear(taught[part], head)
+            p = lesson.logits(part)
+        return token_kl(p / heat, logits / heat), p.argmax(-1)
+
+    def judge(logits: Tensor, part: slice) -> tuple[Tensor, Tensor]:
         here = targets[part] != IGNORED
         ce = F.cross_entropy(logits, targets[part], reduction="sum", ignore_index=IGNORED)
-        kl = (token_kl(p / heat, logits / heat) * here).sum() * heat**2
-        same = ((p.argmax(-1) == logits.argmax(-1)) & here).sum().to(ce)
+        kl, likeliest = compared(logits, part)
+        kl = (kl * here).sum() * heat**2
+        same = ((likeliest == logits.argmax(-1)) & here).sum().to(ce)
         total = config.ce_weight * ce + config.kl_weight * kl
         return total, torch.stack([ce, kl, same])
 
-    return chunked_loss(h, weight, judge, chunk=config.chunk)
+    return chunked_loss(student.head_inputs(h), student.head_weight, judge, chunk=config.chunk)
 
 
 def check_vocabularies(student: LoopedModel, teacher: LoopedModel) -> None:

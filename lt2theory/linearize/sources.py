@@ -24,11 +24,14 @@ class Sources:
         teacher: The teacher.
         corpus: Text, in the teacher's tokens.
         chat: File of conversations, for stages that read them.
+        cache: Folder for what the teacher says, for stages that compare on its likeliest tokens;
+            runs with the same teacher, text and windows share it. None asks it every time.
     """
 
     teacher: Teacher
     corpus: Corpus
     chat: Path | None = None
+    cache: Path | None = None
 
 
 def plan(recipe: Recipe, sources: Sources) -> list[LmConfig]:

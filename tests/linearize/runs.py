@@ -110,7 +110,8 @@ def different(one: Path, other: Path) -> list[str]:
 
 def _kept(folder: Path) -> dict[str, bytes]:
     """Metrics, and weights and moments of the last checkpoint, of all stages, as bytes."""
-    found = {"metrics": (folder / "metrics.jsonl").read_bytes()}
+    metrics = folder / "metrics.jsonl"
+    found = {"metrics": metrics.read_bytes() if metrics.exists() else b""}
     for stage in sorted((folder / "stages").iterdir()):
         found[f"{stage.name} metrics"] = (stage / "metrics.jsonl").read_bytes()
         for path in RunFolder.open(stage).checkpoints()[0].glob("*.safetensors"):
