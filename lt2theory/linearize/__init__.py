@@ -9,9 +9,17 @@ from lt2theory.linearize.construct import build_student as build_student
 from lt2theory.linearize.divergence import Recovery as Recovery
 from lt2theory.linearize.divergence import recovery as recovery
 from lt2theory.linearize.divergence import token_kl as token_kl
+from lt2theory.linearize.engine import run_recipe as run_recipe
 from lt2theory.linearize.hybrids import restored as restored
 from lt2theory.linearize.hybrids import student_config as student_config
+from lt2theory.linearize.recipe import Recipe as Recipe
+from lt2theory.linearize.recipe import read_recipe as read_recipe
+from lt2theory.linearize.recipe_a import instruction_stage as instruction_stage
+from lt2theory.linearize.recipe_a import recipe_a as recipe_a
+from lt2theory.linearize.results import load_student as load_student
 from lt2theory.linearize.selectors import layer_scores as layer_scores
+from lt2theory.linearize.sources import Sources as Sources
+from lt2theory.linearize.stages import Stage as Stage
 from lt2theory.linearize.starts import STUDENT_MIXERS as STUDENT_MIXERS
 from lt2theory.linearize.starts import Start as Start
 from lt2theory.linearize.swaps import replacement_scores as replacement_scores

@@ -41,6 +41,15 @@ def test_files_of_both_formats(tmp_path: Path) -> None:
     assert read_recipe(tmp_path / "mine.json") == recipe
 
 
+def test_the_recipe_of_the_documentation_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "linearization.md").read_text()
+    (tmp_path / "a.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    recipe = read_recipe(tmp_path / "a.toml")
+    teacher = LoopedConfig.model_validate(TEACHER)
+    assert recipe.students(teacher)[-1].pattern == "kda"
+    assert recipe.stages[1].other_rate == 0.1
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
