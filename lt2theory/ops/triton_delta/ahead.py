@@ -15,6 +15,12 @@ the walk multiplies parts of 8 bits, of which three are a float32 number and one
 two for what meets the keys, reflections over equal keys would cost 1e-3 of the state in 130 steps.
 Read-outs keep 16 bits, and those of bfloat16 inputs 8, as their results do.
 
+On an H200, 8 streams of 8,192 tokens and 16 heads of 96 x 192 take 4.1 ms in float32, of which the
+walk is 2.8 and the inverses are 0.2, and 3.1 ms in bfloat16; in one walk that does everything, 63.5
+and 56.2 ms. With chunks of 64 steps it is 5.0 ms, with nothing loaded ahead 5.3. Four times the
+tokens take 3.9 times as long; a single stream of as many, whose 48 programs do not fill the device,
+5.8 ms.
+
 Axes: b batch, t time, f factors a token, h heads, n chunks, c steps of a chunk, k key width,
 v value width, p parts.
 """
