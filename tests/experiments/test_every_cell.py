@@ -83,13 +83,6 @@ def test_the_initials_are_all() -> None:
     assert {name[0] for name in CELLS} <= set("adhmnprsz")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ARMS)
-def test_every_arm_runs_at_its_longest(name: str, tmp_path: Path) -> None:
-    cell = CELLS[name]
-    carry_out(cut(cell, stages=cell.config.stages[-1:]), tmp_path)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ARMS)
 def test_every_arm_is_recorded_as_a_graph(name: str, tmp_path: Path) -> None:
@@ -132,5 +125,5 @@ def test_no_step_waits_for_the_device(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ARMS)
-def test_no_arm_waits_for_the_device(name: str) -> None:
+def test_no_arm_waits_for_the_device_at_its_longest(name: str) -> None:
     assert not waits_of(CELLS[name], CELLS[name].config.stages[-1])
