@@ -1,6 +1,6 @@
 """Plain language modelling: continuation on longer texts, and instruction tuning."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -20,7 +20,6 @@ class LanguageModelling(ObjectiveConfig):
     auxiliary_weight: float = Field(
         1.0, ge=0, description="Weight of the losses that parts of the model have of their own."
     )
-    needs_teacher: ClassVar[bool] = False
 
     def build(self, student: LoopedModel, teacher: LoopedModel) -> LmObjective:
         """As in `ObjectiveConfig`.

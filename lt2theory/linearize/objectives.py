@@ -8,6 +8,7 @@ whose model is the student as the stage before left it, and whose objective is m
 several processes, evaluations, exact resuming) is the trainer's.
 """
 
+from abc import abstractmethod
 from typing import ClassVar
 
 from lt2theory.models import LoopedModel
@@ -21,14 +22,13 @@ class ObjectiveConfig(Frozen):
     A subclass has a field `kind: Literal["..."] = "..."`, by which it is told from the others.
 
     Attributes:
-        needs_teacher: Whether `build` reads the teacher.
         whole: What needs whole weights in every process, in words, as where parts of a block are
             called on their own; nothing if sharding is fine. See `choose_parallel`.
     """
 
-    needs_teacher: ClassVar[bool] = True
     whole: ClassVar[str] = ""
 
+    @abstractmethod
     def build(self, student: LoopedModel, teacher: LoopedModel) -> StepObjective:
         """Make the objective.
 
@@ -42,9 +42,7 @@ class ObjectiveConfig(Frozen):
 
         Raises:
             ValueError: The two models do not fit it.
-            NotImplementedError: Always; a subclass makes one.
         """
-        raise NotImplementedError
 
 
 class TeacherObjective(StepObjective):

@@ -1,5 +1,6 @@
 """What a step minimises: an objective a run, and the next-token loss of a language model."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from jaxtyping import Float, Int
@@ -24,7 +25,7 @@ class Place:
     first_row: int
 
 
-class StepObjective(nn.Module):
+class StepObjective(nn.Module, ABC):
     """What a step minimises, as a module: sharding hooks into its call.
 
     Whatever it holds as a submodule is trained and sharded, so a frozen teacher must not be one.
@@ -45,6 +46,7 @@ class StepObjective(nn.Module):
         self.model = model
         self.place = Place(0, 1, 0)
 
+    @abstractmethod
     def forward(
         self,
         inputs: Int[Tensor, "b t"],
@@ -67,11 +69,7 @@ class StepObjective(nn.Module):
             The contribution, with a gradient, and by name those to the numbers that are reported,
             without: `loss`, and others of the objective's own. Contributions are summed over the
             parts of a step and over processes.
-
-        Raises:
-            NotImplementedError: Always; a subclass says what is minimised.
         """
-        raise NotImplementedError
 
 
 class LmObjective(StepObjective):
