@@ -11,11 +11,16 @@ from lt2theory.models import LoopedModel
 from lt2theory.models.block import AnyMixer
 
 _INPUTS = ("q", "k", "v")
+_FFN_ROWS = ("ffn.w1.weight", "ffn.w3.weight")
+_FFN_COLUMNS = "ffn.w2.weight"
 
 
 @torch.no_grad()
 def copy_around_mixers(student: LoopedModel, teacher: LoopedModel) -> None:
     """Copy embeddings, norms, FFNs, gates of the loop and the head.
+
+    An FFN of the student may be wider: what it has more begins with a zero output, so that the two
+    give the same (Net2Net, arXiv 1511.05641, for a SwiGLU).
 
     Args:
         student: Changed in place.
@@ -28,9 +33,11 @@ def copy_around_mixers(student: LoopedModel, teacher: LoopedModel) -> None:
     for name, parameter in student.named_parameters():
         if _is_mixer(name):
             continue
-        if name not in theirs or theirs[name].shape != parameter.shape:
+        source = theirs.get(name)
+        if source is not None and source.shape == parameter.shape:
+            parameter.copy_(source.to(parameter))
+        elif source is None or not _widen(name, parameter, source):
             raise ValueError(f"student: {name} is not in the teacher, or has another shape there")
-        parameter.copy_(theirs[name].to(parameter))
 
 
 @torch.no_grad()
@@ -91,7 +98,12 @@ def _copy_projections(
         source = teacher.get_submodule(f"{letter}_proj")
         assert isinstance(source, nn.Linear)
         kv_heads = theirs.num_heads if letter == "q" else theirs.num_kv_heads
-        weight = expand_heads(source.weight, num_kv_heads=kv_heads, num_heads=theirs.num_heads)
+        weight = expand_heads(
+            source.weight,
+            num_kv_heads=kv_heads,
+            num_heads=theirs.num_heads,
+            tiled=start.expansion == "tiled",
+        )
         if letter != "v" and theirs.qk_norm:
             gains = teacher.get_parameter(f"{letter}_norm.weight").to(weight)
             weight = weight * gains.repeat(theirs.num_heads)[:, None]
@@ -133,6 +145,19 @@ def input_projection(mixer: LinearMixer, letter: str) -> nn.Linear:
         if isinstance(found, nn.Linear):
             return found
     raise ValueError(f"student: {type(mixer).__name__} has no {letter} projection to copy into")
+
+
+def _widen(name: str, own: torch.Tensor, source: torch.Tensor) -> bool:
+    """Fill a matrix of a wider FFN; whether it is one."""
+    hidden = source.shape[1 if name.endswith(_FFN_COLUMNS) else 0]
+    if name.endswith(_FFN_ROWS) and own.shape[0] > hidden:
+        own[:hidden] = source.to(own)
+        return True
+    if name.endswith(_FFN_COLUMNS) and own.shape[1] > hidden:
+        nn.init.zeros_(own)
+        own[:, :hidden] = source.to(own)
+        return True
+    return False
 
 
 def _is_mixer(name: str) -> bool:

@@ -5,7 +5,11 @@ from torch import Tensor
 
 
 def expand_heads(
-    weight: Shaped[Tensor, "rows *rest"], *, num_kv_heads: int, num_heads: int
+    weight: Shaped[Tensor, "rows *rest"],
+    *,
+    num_kv_heads: int,
+    num_heads: int,
+    tiled: bool = False,
 ) -> Shaped[Tensor, "wide *rest"]:
     """Copy whole heads of a projection, so that each query head gets its own.
 
@@ -18,6 +22,8 @@ def expand_heads(
             of a head follows from it and is never assumed.
         num_kv_heads: Heads that it has.
         num_heads: Heads wanted; a multiple.
+        tiled: Put all heads behind one another again and again instead, which gives query head h
+            head `h % num_kv_heads`: wrong, and an arm of the studies that measure what it costs.
 
     Returns:
         `[h*k ...]`, a tensor of its own.
@@ -32,5 +38,8 @@ def expand_heads(
             f"num_kv_heads: {num_kv_heads} must divide the {weight.shape[0]} rows of the weight"
         )
     heads = weight.unflatten(0, (num_kv_heads, -1))
-    wide: Tensor = heads.repeat_interleave(num_heads // num_kv_heads, 0).flatten(0, 1)
-    return wide
+    group = num_heads // num_kv_heads
+    wide: Tensor = heads.repeat_interleave(group, 0)
+    if tiled:
+        wide = heads.repeat(group, *[1] * (heads.ndim - 1))
+    return wide.flatten(0, 1)

@@ -39,6 +39,11 @@ class Start(BaseModel):
     copied: bool = Field(
         True, description="Copy queries, keys, values and outputs; otherwise the mixer's own draw."
     )
+    expansion: Literal["heads", "tiled"] = Field(
+        "heads",
+        description="Key-value heads that several query heads share: each query head gets its own "
+        "copy of the one that it reads, or, on purpose wrong, of another one ('tiled').",
+    )
     value_scale: float = Field(
         1.0,
         gt=0,

@@ -215,3 +215,38 @@ def test_refusals(teacher: Make, text: Text) -> None:
     build_student(
         model, student_config(model.config, "mamba2"), plain.model_copy(update={"copied": False})
     )
+
+
+def test_heads_that_are_tiled_give_every_query_head_another_one(teacher: Make, text: Text) -> None:
+    """`h % kv` instead of `h // group`: with four heads on two, half of them are wrong."""
+    model = teacher()
+    config = student_config(model.config, "gdn")
+    students = [
+        build_student(model, config, Start.model_validate({"expansion": how, "output": "copied"}),
+                      calibration=text(2, 30, 0)).model
+        for how in ("heads", "tiled")
+    ]  # fmt: skip
+    right, wrong = (
+        mixer_at(one, 1, 0).get_parameter("k_proj.weight").unflatten(0, (4, -1)) for one in students
+    )
+    assert [bool((a == b).all()) for a, b in zip(right, wrong, strict=True)] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert torch.equal(wrong[1], right[2])
+
+
+def test_a_wider_ffn_gives_the_same(teacher: Make, text: Text) -> None:
+    model = teacher()
+    generator = torch.Generator().manual_seed(0)
+    wide = build_student(
+        model,
+        student_config(model.config, "full", ffn_width=model.config.hidden_width + 3),
+        generator=generator,
+        calibration=text(2, 30, 0),
+    ).model
+    tokens = text(2, 17, 1)
+    torch.testing.assert_close(wide(tokens), model(tokens), rtol=1e-12, atol=1e-12)
+    wide(tokens).sum().backward()
+    assert all(float(p.grad.abs().sum()) > 0 for p in wide.parameters() if p.grad is not None)
+    with pytest.raises(ValueError, match=r"blocks.0.ffn.w1.weight is not in the teacher"):
+        build_student(model, student_config(model.config, "full", ffn_width=8), calibration=tokens)

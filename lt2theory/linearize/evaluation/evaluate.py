@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from lt2theory.linearize.evaluation.cloze import cloze_rows
 from lt2theory.linearize.evaluation.generation import text_rows
 from lt2theory.linearize.evaluation.needle import needle_rows
 from lt2theory.linearize.evaluation.pair import EvaluationConfig, Pair, PartName
@@ -19,6 +20,7 @@ from lt2theory.runs import config_hash, read_json, write_json, write_table
 
 PARTS: dict[PartName, Callable[[Pair, EvaluationConfig], list[Measured]]] = {
     "recovery": recovery_rows,
+    "cloze": cloze_rows,
     "needle": needle_rows,
     "mqar": recall_rows,
     "text": text_rows,

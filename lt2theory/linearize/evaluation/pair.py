@@ -14,7 +14,7 @@ from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import Tokenizer
 from lt2theory.training.text.corpus import TokenStream
 
-PartName = Literal["recovery", "needle", "mqar", "text", "states", "speed", "zero_shot"]
+PartName = Literal["recovery", "cloze", "needle", "mqar", "text", "states", "speed", "zero_shot"]
 NeedleKind = Literal["number", "word", "hex"]
 Haystack = Literal["repeated", "random"]
 
@@ -32,6 +32,8 @@ class EvaluationConfig(Frozen):
         200, ge=1, description="Most documents that the comparison with the teacher reads."
     )
     length: int = Field(512, ge=2, description="Tokens that the models read at once.")
+    clozes: int = Field(200, ge=1, description="Passages of held-out text, words of each kind.")
+    cloze_context: int = Field(256, ge=32, description="Most bytes before such a word.")
     needle_kinds: tuple[NeedleKind, ...] = Field(
         ("number", "word", "hex"), description="Kinds of needles."
     )

@@ -9,7 +9,10 @@ import pandas as pd
 from lt2theory.linearize.evaluation.intervals import Estimate
 
 COLUMNS: dict[str, tuple[str, str]] = {
-    "part": ("string", "what was measured: recovery, needle, mqar, text, states, speed, zero_shot"),
+    "part": (
+        "string",
+        "what was measured: recovery, cloze, needle, mqar, text, states, speed, zero_shot",
+    ),
     "model": ("string", "`student`, `teacher`, `pair` for a comparison, `text` for the text's own"),
     "kind": (
         "string",
