@@ -222,7 +222,7 @@ def shared_rate(configs: list[CurriculumConfig], seconds: float) -> Rate:
     marks: list[tuple[float, int]] = []
     began = time.perf_counter()
 
-    def watch(board: Board, taken: tuple[int, ...]) -> None:
+    def watch(board: Board[CurriculumConfig], taken: tuple[int, ...]) -> None:
         now = time.perf_counter()
         if marks or min(taken) >= FIRST_STEPS:
             marks.append((now, sum(taken)))

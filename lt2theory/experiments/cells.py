@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from lt2theory.models.flops import step_flops
 from lt2theory.models.parameters import parameter_count
@@ -164,7 +164,26 @@ def _fields(cell: Cell) -> dict[str, Any]:
 Cells = tuple[Cell, ...]
 
 
-def in_order(cells: Cells) -> Cells:
+class Listed(Protocol):
+    """What a list of cells needs of one."""
+
+    @property
+    def name(self) -> str:
+        """What a command line calls it."""
+
+    @property
+    def block(self) -> int:
+        """The part of the study that it belongs to."""
+
+    @property
+    def priority(self) -> int:
+        """Order within its block, lower first."""
+
+
+AnyCell = TypeVar("AnyCell", bound=Listed)
+
+
+def in_order(cells: tuple[AnyCell, ...]) -> tuple[AnyCell, ...]:
     """Put cells into the order in which they are carried out.
 
     Args:

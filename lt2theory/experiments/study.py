@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from lt2theory.experiments.cells import Cells, in_order
+from lt2theory.experiments.cells import AnyCell, Cells, in_order
 from lt2theory.experiments.costs import gpu_cost
 from lt2theory.experiments.study_table import TABLE, study_table
 from lt2theory.runs import Progress, ProgressEvent, Study, run_status, write_table
-from lt2theory.training import Account, Job, Runtime, share_device
+from lt2theory.training import Account, CurriculumConfig, Job, Runtime, share_device
 from lt2theory.training.board import Board
 from lt2theory.training.config import Device
 from lt2theory.training.curriculum import KIND
@@ -34,7 +34,7 @@ class Session:
     overwrite: bool = False
 
 
-def chosen(cells: Cells, patterns: Sequence[str]) -> Cells:
+def chosen(cells: tuple[AnyCell, ...], patterns: Sequence[str]) -> tuple[AnyCell, ...]:
     """The cells that some pattern names.
 
     Args:
@@ -148,7 +148,7 @@ class _Watch:
         self._name = name
         self._total = total
 
-    def __call__(self, board: Board, taken: tuple[int, ...]) -> None:
+    def __call__(self, board: Board[CurriculumConfig], taken: tuple[int, ...]) -> None:
         states = [account.state for account in board.accounts.values()]
         done = self._total - len(states) + states.count("done")
         notes = {

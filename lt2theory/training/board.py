@@ -5,10 +5,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from lt2theory.runs import run_status
-from lt2theory.training.config import CurriculumConfig
 from lt2theory.training.signals import StopRequest
 
 LEAST_SECONDS = 20.0
@@ -17,8 +16,12 @@ LEAST_SECONDS = 20.0
 State = Literal["waiting", "running", "done", "stopped", "failed", "busy"]
 
 
+Config = TypeVar("Config")
+"""What a kind of run is told."""
+
+
 @dataclass(frozen=True)
-class Job:
+class Job(Generic[Config]):
     """A run to be carried out.
 
     Attributes:
@@ -27,7 +30,7 @@ class Job:
         seconds: How long it is expected to take beside the others; None if nobody knows.
     """
 
-    config: CurriculumConfig
+    config: Config
     folder: Path
     seconds: float | None = None
 
@@ -52,7 +55,7 @@ class Account:
     device_seconds: float = 0.0
 
 
-class Board:
+class Board(Generic[Config]):
     """Hands out jobs to threads.
 
     First comes the first job that is expected to end in the time that is left. One that has begun
@@ -71,7 +74,7 @@ class Board:
         accounts: One for each job that was not done before, by folder.
     """
 
-    def __init__(self, jobs: Sequence[Job], *, at_once: int, seconds: float | None) -> None:
+    def __init__(self, jobs: Sequence[Job[Config]], *, at_once: int, seconds: float | None) -> None:
         self.stop = StopRequest()
         waiting = [job for job in jobs if run_status(job.folder) != "done"]
         self._begun = {job.folder for job in waiting if run_status(job.folder) == "unfinished"}
@@ -96,7 +99,7 @@ class Board:
         """Number of jobs that go on now."""
         return len(self._running())
 
-    def take(self) -> Job | None:
+    def take(self) -> Job[Config] | None:
         """The next job, which is now running.
 
         Returns:
@@ -118,7 +121,7 @@ class Board:
                 self._change.wait(0.2)
             return None
 
-    def end(self, job: Job, state: State, message: str = "") -> None:
+    def end(self, job: Job[Config], state: State, message: str = "") -> None:
         """Note how a job has ended.
 
         Args:
@@ -132,7 +135,7 @@ class Board:
             account.state, account.message = state, message
             self._change.notify_all()
 
-    def put_back(self, job: Job) -> bool:
+    def put_back(self, job: Job[Config]) -> bool:
         """Let a job wait that found too little memory beside the others, and run fewer at once.
 
         Args:
@@ -168,7 +171,7 @@ class Board:
             account.seconds += passed
             account.device_seconds += passed / len(running)
 
-    def _fits(self, job: Job) -> bool:
+    def _fits(self, job: Job[Config]) -> bool:
         if self._seconds is None or job.seconds is None or job.folder in self._begun:
             return True
         if job.seconds > self._seconds:

@@ -17,7 +17,7 @@ from lt2theory.runs import DiskFullError
 from lt2theory.runs.jsonl import append_line, drop_torn_line
 from lt2theory.runs.lock import LockedError
 from lt2theory.training.board import Account, Board, Job
-from lt2theory.training.config import Device
+from lt2theory.training.config import CurriculumConfig, Device
 from lt2theory.training.curriculum import run_curriculum
 from lt2theory.training.feeder import Feeder
 from lt2theory.training.runtime import Runtime
@@ -27,12 +27,12 @@ from lt2theory.training.signals import Interrupted, stop_requests
 SESSIONS = "sessions.jsonl"
 """What every session spent on a run, in its folder."""
 
-Watch = Callable[[Board, tuple[int, ...]], None]
+Watch = Callable[[Board[CurriculumConfig], tuple[int, ...]], None]
 """Told several times a second how the session stands, and the training steps begun in each seat."""
 
 
 def share_device(
-    jobs: Sequence[Job],
+    jobs: Sequence[Job[CurriculumConfig]],
     *,
     device: Device,
     at_once: int = 1,
@@ -83,7 +83,9 @@ def share_device(
     return board.accounts
 
 
-def _check(jobs: Sequence[Job], device: Device, at_once: int, seconds: float | None) -> Runtime:
+def _check(
+    jobs: Sequence[Job[CurriculumConfig]], device: Device, at_once: int, seconds: float | None
+) -> Runtime:
     if at_once < 1:
         raise ValueError(f"at_once: got {at_once}, allowed are whole numbers >= 1")
     if seconds is not None and not seconds > 0:
@@ -99,7 +101,9 @@ def _check(jobs: Sequence[Job], device: Device, at_once: int, seconds: float | N
     return Runtime.of(device, "float32")
 
 
-def _sit(seat: Seat, board: Board, runtime: Runtime, faults: list[BaseException]) -> None:
+def _sit(
+    seat: Seat, board: Board[CurriculumConfig], runtime: Runtime, faults: list[BaseException]
+) -> None:
     """Carry out one run after the other in this thread."""
     on_gpu = runtime.device.type == "cuda"
     try:
@@ -115,7 +119,7 @@ def _sit(seat: Seat, board: Board, runtime: Runtime, faults: list[BaseException]
         faults.append(fault)
 
 
-def _carry_out(job: Job, seat: Seat, board: Board) -> None:
+def _carry_out(job: Job[CurriculumConfig], seat: Seat, board: Board[CurriculumConfig]) -> None:
     try:
         run_curriculum(job.config, job.folder, seat=seat)
     except Interrupted:
