@@ -4,7 +4,7 @@ Imports nothing of ours, so that every part can use it. The look is the notebook
 and no scripts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 
 from pydantic import BaseModel
@@ -53,18 +53,19 @@ def listing(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
     return f"<div><strong>{escape(title)}</strong>{body}</div>"
 
 
-def config_card(config: BaseModel, *always: str) -> str:
+def config_card(config: BaseModel, *always: str, without: Collection[str] = ()) -> str:
     """A configuration: what differs from the defaults, the rest folded away.
 
     Args:
         config: The configuration.
         always: Fields that are shown even at their defaults.
+        without: Fields that are not shown.
 
     Returns:
         HTML, all text escaped.
     """
     fields = type(config).model_fields
-    values = {name: getattr(config, name) for name in fields}
+    values = {name: getattr(config, name) for name in fields if name not in without}
     shown = {
         name: value
         for name, value in values.items()

@@ -9,11 +9,22 @@ import torch
 
 from lt2theory.analysis import DPLROperator
 from lt2theory.cards import MOST_ROWS, MOST_TEXT, card, listing
+from lt2theory.linearize import (
+    Sources,
+    Start,
+    Teacher,
+    build_student,
+    recipe_a,
+    run_recipe,
+    student_config,
+)
+from lt2theory.linearize.evaluation import EvaluationConfig
 from lt2theory.models import LoopedConfig
 from lt2theory.runs import RunFolder, Study, study_run
 from lt2theory.training import CurriculumConfig, TaskConfig, load_summary, run_curriculum
-from lt2theory.training.lm.config import LmConfig
+from lt2theory.training.lm import Execution, LmConfig, run_lm
 from proofs_checks.ledger import ledger
+from tests.linearize.runs import make_recipe, make_sources
 
 EVIL = '<script>alert("x")</script> & more'
 LARGEST = 20_000  # bytes of what one object shows
@@ -135,3 +146,50 @@ def test_a_study_lists_its_runs(tmp_path: Path) -> None:
     runs = [study_run({"n": n.seed}, vars(n) | {"task": "parity"}) for n in names]
     read = shown(Study.create(tmp_path, runs, kind="curriculum"))
     assert {"arm 0", "arm 1", "arm 2", "absent"} <= set(read.words)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> Sources:
+    return make_sources(tmp_path_factory.mktemp("sources"))
+
+
+def test_a_corpus_shows_its_splits(sources: Sources) -> None:
+    read = shown(sources.corpus)
+    assert {"train", "eval", "test", "documents"} <= set(read.words)
+
+
+def test_a_run_on_text_shows_its_outcome(sources: Sources, tmp_path: Path) -> None:
+    model = sources.teacher.model.config
+    config = LmConfig(model=model, steps=1, batch_size=2, sequence_length=16, evaluate_every=1)
+    read = shown(run_lm(config, Execution(), data=sources.corpus.folder, folder=tmp_path / "run"))
+    assert {"Run lm", "finished", "held out (bits per byte)"} <= set(read.words)
+
+
+def test_recipes_list_their_stages() -> None:
+    read = shown(recipe_a("kda"))
+    assert {"attention", "hidden", "distillation", "kda", "0.0004"} <= set(read.words)
+    assert "Stage(" not in read.text
+    shown(Start(decay="own"))
+    shown(EvaluationConfig())
+
+
+def test_teachers_and_students_show_what_they_are(sources: Sources) -> None:
+    model = sources.teacher.model
+    assert EVIL in shown(Teacher(EVIL, model, "memory")).text
+    tokens = torch.arange(32)[None]
+    config = student_config(model.config, "gdn")
+    read = shown(build_student(model, config, calibration=tokens))
+    assert {"gdn", "cosine"} <= set(read.words)
+    biased = model.config.model_copy(update={"output_gate": True})
+    left = build_student(type(model)(biased), student_config(biased, "gdn"), calibration=tokens)
+    assert "left out in layer 1" in shown(left).words
+
+
+def test_a_linearization_shows_the_way_to_its_teacher(sources: Sources, tmp_path: Path) -> None:
+    recipe = make_recipe()
+    short = recipe.model_copy(update={"stages": recipe.stages[:1]})
+    summary = run_recipe(short, Execution(), sources, folder=tmp_path / "run")
+    read = shown(summary)
+    assert {"before", "attention", "agreement", f"{summary.start.kl:.4g}"} <= set(read.words)
+    unmeasured = summary.model_copy(update={"start": None})
+    assert f"{summary.start.kl:.4g}" not in shown(unmeasured).words

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from pydantic import BaseModel
 
 from lt2theory.analysis import (
     designed_transitions,
@@ -30,7 +31,6 @@ from lt2theory.report import (
     spectrum_by_loops,
 )
 from lt2theory.runs import study_run
-from lt2theory.training import CurriculumConfig
 
 VARIABLE = "LT2_NOTEBOOKS"
 """Environment variable: `fast` makes the notebooks tiny, as the checks run them."""
@@ -155,17 +155,25 @@ def influence_quantiles(
     return table.assign(reach=np.asarray(reaches))
 
 
-def run_folder(config: CurriculumConfig, root: Path) -> Path:
-    """Where a notebook keeps a run: named after its configuration, so that none meets another.
+def run_folder(settings: BaseModel, root: Path, *, after: Path | None = None) -> Path:
+    """Where a notebook keeps what comes of some settings, named after them.
+
+    Changed settings begin afresh beside the others; none meets another's files.
 
     Args:
-        config: The resolved configuration.
+        settings: All that decides it, such as a resolved configuration or a recipe.
         root: Folder of all runs.
+        after: Folder from this function of what it builds on, such as the teacher's.
 
     Returns:
-        The run's folder, which need not exist.
+        The folder, which need not exist.
     """
-    return root / study_run(config.to_json(), config.identity()).folder
+    label = next(
+        (getattr(settings, name) for name in ("label", "name") if hasattr(settings, name)),
+        type(settings).__name__,
+    )
+    told = settings.model_dump(mode="json") | ({} if after is None else {"after": after.name})
+    return root / study_run(told, {"label": label, "seed": getattr(settings, "seed", 0)}).folder
 
 
 def committed_study(path: Path) -> pd.DataFrame:

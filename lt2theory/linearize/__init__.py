@@ -17,7 +17,9 @@ from lt2theory.linearize.recipe import read_recipe as read_recipe
 from lt2theory.linearize.recipe_a import instruction_stage as instruction_stage
 from lt2theory.linearize.recipe_a import recipe_a as recipe_a
 from lt2theory.linearize.results import load_student as load_student
+from lt2theory.linearize.selection import SelectionConfig as SelectionConfig
 from lt2theory.linearize.selectors import layer_scores as layer_scores
+from lt2theory.linearize.selectors_compared import select_layers as select_layers
 from lt2theory.linearize.sources import Sources as Sources
 from lt2theory.linearize.stages import Stage as Stage
 from lt2theory.linearize.starts import STUDENT_MIXERS as STUDENT_MIXERS

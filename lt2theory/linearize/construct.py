@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lt2theory.cards import card, listing
 from lt2theory.linearize.copying import copy_around_mixers, copy_mixer
 from lt2theory.linearize.gates import set_gate
 from lt2theory.linearize.hybrids import restored
@@ -25,6 +26,7 @@ from lt2theory.linearize.views import (
 )
 from lt2theory.mixers import LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.models.parameters import parameter_count
 from lt2theory.ops.factors import AttentionInputs
 
 
@@ -42,6 +44,20 @@ class Student:
     model: LoopedModel
     left_out: dict[int, tuple[str, ...]]
     alignments: tuple[Alignment, ...]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        left = {f"left out in layer {layer}": ", ".join(it) for layer, it in self.left_out.items()}
+        facts = {"parameters": parameter_count(self.model.config)} | left
+        fits = listing(
+            "Mixers beside the teacher's, on the calibration text",
+            ("layer", "cosine", "error", "gate fit"),
+            [
+                (one.layer, one.cosine, one.error, "" if one.gate_fit is None else one.gate_fit)
+                for one in self.alignments
+            ],
+        )
+        return card("Student before training", facts) + fits + self.model.config._repr_html_()
 
 
 def build_student(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from lt2theory.cards import config_card, listing
 from lt2theory.linearize.hybrids import restored_config, student_config
 from lt2theory.linearize.stages import Stage
 from lt2theory.linearize.starts import Start
@@ -44,6 +45,23 @@ class Recipe(Frozen):
         "float32", description="As in a run of lt2 train: bfloat16 multiplies under autocast."
     )
     seed: int = Field(0, ge=0, description="Seed of what is drawn and of the order of windows.")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the recipe, and its stages in order."""
+        columns = ("stage", "minimises", "trains", "restores", "reads", "windows a step", "rate")
+        rows = [
+            (
+                stage.name,
+                stage.objective.kind,
+                stage.trained,
+                ", ".join(map(str, stage.restore)),
+                f"{stage.steps} steps" if stage.tokens is None else f"{stage.tokens} tokens",
+                f"{stage.batch_size} of {stage.sequence_length}",
+                stage.optimiser.learning_rate,
+            )
+            for stage in self.stages
+        ]
+        return config_card(self, "pattern", without=("stages",)) + listing("Stages", columns, rows)
 
     @field_validator("stages")
     @classmethod

@@ -7,6 +7,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from safetensors.torch import save
 
+from lt2theory.cards import card, listing
 from lt2theory.linearize.divergence import Recovery
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.runs import RunFolder, write_bytes
@@ -96,6 +97,25 @@ class LinearizeSummary(BaseModel):
     tokens: int
     start: RecoveryRecord | None
     stages: tuple[StageResult, ...]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the outcome, and the way to the teacher stage by stage."""
+        names = ("status", "teacher", "pattern", "tokens", "parameters", "seed")
+        facts = {name: getattr(self, name) for name in names}
+        rows = [("before", "", "", *_told(self.start))]
+        for stage in self.stages:
+            loss = "" if stage.run.loss is None else stage.run.loss
+            rows.append((stage.name, stage.run.steps, loss, *_told(stage.recovery)))
+        columns = ("stage", "steps", "own loss", "from teacher (nats)", "student (nats)",
+                   "teacher (nats)", "agreement")  # fmt: skip
+        return card(f"Linearization {self.label}", facts) + listing("Stages", columns, rows)
+
+
+def _told(found: RecoveryRecord | None) -> tuple[object, ...]:
+    """The numbers of a comparison; blanks where there was none."""
+    if found is None:
+        return ("",) * 4
+    return found.kl, found.loss, found.teacher_loss, found.agreement
 
 
 def stage_folder(folder: Path, number: int, name: str) -> Path:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from lt2theory.mixers import (
@@ -23,6 +23,7 @@ from lt2theory.mixers import (
 from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.linear_attention import HadamardFeatureMap
 from lt2theory.mixers.short_conv import ShortConvolution
+from lt2theory.training.lm.options import Frozen
 
 STUDENT_MIXERS = ("mlstm", "gla", "gdn", "deltanet", "retnet", "kda", "linear_attention")
 """The seven mixers of arXiv 2504.14366."""
@@ -31,10 +32,8 @@ _GLA_TEMPERATURE = 16.0
 """As in `lt2theory.mixers.gla`."""
 
 
-class Start(BaseModel):
+class Start(Frozen):
     """How a student's linear mixers start."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     copied: bool = Field(
         True, description="Copy queries, keys, values and outputs; otherwise the mixer's own draw."

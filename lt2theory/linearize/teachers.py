@@ -5,12 +5,14 @@ from pathlib import Path
 
 import torch
 
+from lt2theory.cards import card
 from lt2theory.linearize.gguf_llama import GgufSource
 from lt2theory.linearize.llama import load_llama
 from lt2theory.linearize.results import KIND as LINEARIZATION
 from lt2theory.linearize.results import load_student
 from lt2theory.linearize.weights import CONFIG, FolderSource
 from lt2theory.models import LoopedModel
+from lt2theory.models.parameters import parameter_count
 from lt2theory.runs import RunFolder, read_json
 from lt2theory.training import load_model
 from lt2theory.training.lm import load_lm
@@ -33,6 +35,11 @@ class Teacher:
     name: str
     model: LoopedModel
     source: str
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        facts = {"source": self.source, "parameters": parameter_count(self.model.config)}
+        return card(f"Teacher {self.name}", facts) + self.model.config._repr_html_()
 
 
 def load_teacher(

@@ -19,6 +19,7 @@ from lt2theory.experiments.explorations import (
     window_influence,
 )
 from lt2theory.experiments.recipes import recipes
+from lt2theory.linearize import SelectionConfig, recipe_a
 from lt2theory.training import resolve
 
 
@@ -72,6 +73,14 @@ def test_runs_are_kept_apart(tmp_path) -> None:
     one, two = (resolve(recipes()[name]()) for name in ("s3", "s3-rescan"))
     assert run_folder(one, tmp_path) != run_folder(two, tmp_path)
     assert run_folder(one, tmp_path) == run_folder(one, tmp_path)
+
+
+def test_what_builds_on_a_run_is_named_after_it_too(tmp_path) -> None:
+    recipe = recipe_a("gdn")
+    one, two = (run_folder(recipe, tmp_path, after=tmp_path / name) for name in ("one", "two"))
+    assert one.name.startswith("A-gdn-seed0-")
+    assert len({one, two, run_folder(recipe, tmp_path)}) == 3
+    assert run_folder(SelectionConfig(), tmp_path).name.startswith("SelectionConfig-seed0-")
 
 
 def test_a_study_that_is_not_there_is_empty(tmp_path) -> None:

@@ -28,7 +28,7 @@ def code(path: Path) -> str:
 
 
 def test_there_are_notebooks() -> None:
-    assert len(SCRIPTS) >= 7
+    assert len(SCRIPTS) == 8
     assert [p.stem for p in SCRIPTS] == [p.stem for p in sorted(FOLDER.glob("*.ipynb"))]
 
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from lt2theory.cards import card
 from lt2theory.training.lm.held_out import HeldOut
 from lt2theory.training.lm.policy import Verdict
 
@@ -61,6 +62,17 @@ class LmSummary(BaseModel):
     spikes: int
     skipped_spikes: int
     timing: LmTiming
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the outcome; what went wrong is folded away."""
+        always = ("status", "seed", "steps", "tokens", "parameters")
+        facts: dict[str, object] = {name: getattr(self, name) for name in always}
+        facts["loss (nats a token)"] = "none" if self.loss is None else self.loss
+        if self.held_out is not None:
+            facts["held out (bits per byte)"] = self.held_out.bits_per_byte
+        facts["tokens a second"] = round(self.timing.tokens_per_second)
+        names = ("not_finite", "spikes", "skipped_spikes", "config_hash")
+        return card(f"Run {self.label}", facts, more={name: getattr(self, name) for name in names})
 
 
 class LmState(BaseModel):

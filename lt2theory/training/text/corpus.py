@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Int64, Integer
 
+from lt2theory.cards import listing
 from lt2theory.training.text.manifest import Manifest, read_manifest
 from lt2theory.training.text.shards import Shard, read_shard
 from lt2theory.training.text.tokenizer import Tokenizer, open_tokenizer
@@ -117,6 +118,13 @@ class Corpus:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         self.manifest: Manifest = read_manifest(self.folder)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the splits."""
+        splits = self.manifest.splits.items()
+        rows = [(name, one.documents, one.tokens, one.bytes) for name, one in splits]
+        title = f"Corpus {self.folder}, tokens of {self.manifest.tokenizer.name}"
+        return listing(title, ("split", "documents", "tokens", "bytes"), rows)
 
     @property
     def vocab_size(self) -> int:
