@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from lt2theory.models.flops import step_flops
 from lt2theory.models.parameters import parameter_count
@@ -164,6 +164,7 @@ def _fields(cell: Cell) -> dict[str, Any]:
 Cells = tuple[Cell, ...]
 
 
+@runtime_checkable
 class Listed(Protocol):
     """What a list of cells needs of one."""
 
