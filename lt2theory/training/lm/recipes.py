@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from lt2theory.models import find_preset
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.options import Execution, LmOptimiserConfig
+from lt2theory.training.lm.teacher_recipes import teacher_config
+
+_MINUTES = (("1m", 2), ("3m", 4), ("7m", 6))
+"""Minutes of one H200 that the teachers are expected to take."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,9 @@ def recipes() -> dict[str, Recipe]:
     Returns:
         The recipes.
     """
-    return {"byte-10m-8min": _byte_10m_8min()}
+    teachers = {f"teacher-{size}-{minutes}min": (size, minutes) for size, minutes in _MINUTES}
+    made = {name: _teacher(size, name, minutes) for name, (size, minutes) in teachers.items()}
+    return {"byte-10m-8min": _byte_10m_8min(), **made}
 
 
 def find_recipe(name: str) -> Recipe:
@@ -82,4 +88,19 @@ def _byte_10m_8min() -> Recipe:
         "outlast the run. Many short windows rather than few long ones, since a recurrence "
         "walks along a window; 1024 bytes hold what a paragraph refers to. WSD, so that a "
         "longer or shorter run shares its course up to the decay.",
+    )
+
+
+def _teacher(size: str, label: str, minutes: int) -> Recipe:
+    """A looped teacher of the studies of linearization."""
+    config = teacher_config(size, label=label)
+    return Recipe(
+        config,
+        Execution(device="cuda", cuda_graph=True, checkpoint_every=500),
+        f"{config.model.num_layers} blocks of width {config.model.width} with sandwich norms, four "
+        "loops of softmax attention, each read out and learnt: a teacher for lt2 linearize. "
+        f"{config.total_steps} steps of 64 windows of 1024 bytes are expected to take {minutes} "
+        "minutes of one H200 by launches and products as measured on GDN "
+        "(lt2theory.experiments.costs). Windows hold what a paragraph refers to; the text is read "
+        "about ten times over.",
     )

@@ -183,7 +183,19 @@ def test_the_model_may_have_more_ids_than_the_corpus(corpus: Corpus, make_lm: Ma
     assert corpus.vocab_size == 258
 
 
-@pytest.mark.parametrize("name", sorted(recipes()))
+@pytest.mark.parametrize("name", [name for name in recipes() if name.startswith("teacher")])
+def test_teachers_are_small_and_loop(name: str) -> None:
+    config = find_recipe(name).config
+    with torch.device("meta"):
+        parameters = sum(p.numel() for p in LoopedModel(config.model).parameters())
+    wanted = {"1m": 1.0e6, "3m": 3.2e6, "7m": 6.4e6}[name.split("-")[1]]
+    assert parameters == pytest.approx(wanted, rel=0.03)
+    assert 2 * parameters < 15 * 2**20, "in bfloat16 it travels in one piece"
+    assert (config.model.num_loops, config.model.sandwich_norm) == (4, True)
+    assert config.label == name
+
+
+@pytest.mark.parametrize("name", ["byte-10m-8min"])
 def test_recipes_fit_their_words(name: str) -> None:
     recipe = find_recipe(name)
     assert LmConfig.model_validate(recipe.config.model_dump()) == recipe.config
