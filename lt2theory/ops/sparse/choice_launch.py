@@ -1,4 +1,4 @@
-"""The choice of blocks, and who takes a block: launches of `triton_choice`.
+"""The choice of blocks, and who takes a block: launches of `triton_choice` and `triton_lists`.
 
 Triton is imported when a kernel is launched, not with this module.
 """
@@ -23,6 +23,9 @@ _ROWS = 4
 """Queries of one program of the choice, at most: all wait for the slowest."""
 _LISTED = 256
 """Queries that one program of the lists looks at together."""
+
+_STEPS = 12
+"""Halvings by which the importances' kernel bounds the choice; the choice itself is exact."""
 
 TILINGS = {
     "half": Tiling(64, 64, 4, 2),
@@ -81,35 +84,37 @@ def choose(
     Returns:
         Their choice.
     """
-    order = _importances(compressed, lse, earlier, blocks, piece)
-    words, taken = _words(order, compressed.heads.k.shape[2], earlier, blocks, piece)
+    importances = _importances(compressed, lse, earlier, blocks, piece)
+    words, taken = _words(*importances, compressed.heads.k.shape[2], earlier, blocks, piece)
     return Choice(piece, *_lists(words, blocks, piece), taken)
 
 
 def _importances(
     compressed: Branch, lse: Tensor, earlier: Spans, blocks: Blocks, piece: Piece
-) -> Int32[Tensor, "j n c"]:
-    """How important every block is to a query, as whole numbers in the same order."""
+) -> tuple[Int32[Tensor, "j n c"], Int32[Tensor, "2 j n"]]:
+    """How important blocks are, as whole numbers in order, and bounds of the least chosen."""
     from lt2theory.ops.sparse.triton_choice import importance_kernel
 
     heads = compressed.heads
     length, groups, complete = heads.q.shape[1], heads.k.shape[2], blocks.last.shape[1]
     tiling = TILINGS[kind_of(heads)]
     order = blocks.last.new_empty(piece.count, piece.length, complete)
+    bounds = blocks.last.new_empty(2, piece.count, piece.length)
     rest = heads.k if compressed.rest is None else compressed.rest
     sizes = sizes_of(heads, tiling) | {"CK": cut(heads.q.shape[3])}
     del sizes["BK"], sizes["DV"], sizes["BV"]
-    grid = (-(-complete // tiling.keys), -(-piece.length // tiling.queries), piece.count)
-    importance_kernel[grid](
-        heads.q, heads.k, rest, lse, earlier.high, order, heads.scale * LOG2_E,
-        length, complete, piece.first, piece.start, piece.length,
-        G=groups, R=heads.q.shape[2] // groups, SPLIT=compressed.rest is not None, **sizes,
+    importance_kernel[(-(-piece.length // tiling.queries), piece.count)](
+        heads.q, heads.k, rest, lse, earlier.low, earlier.high, order, *bounds,
+        heads.scale * LOG2_E, length, complete,
+        piece.first, piece.start, piece.length, blocks.slots,
+        G=groups, R=heads.q.shape[2] // groups, SPLIT=compressed.rest is not None, STEPS=_STEPS,
+        **sizes,
     )  # fmt: skip
-    return order
+    return order, bounds
 
 
 def _words(
-    order: Tensor, groups: int, earlier: Spans, blocks: Blocks, piece: Piece
+    order: Tensor, bounds: Tensor, groups: int, earlier: Spans, blocks: Blocks, piece: Piece
 ) -> tuple[Int32[Tensor, "j w n"], Int32[Tensor, "j n"]]:
     """The choice as words of 16 blocks, and how many blocks every query takes."""
     import triton
@@ -128,7 +133,7 @@ def _words(
         if begin < end:
             rows = max(1, min(_ROWS, _HELD // columns))
             choice_kernel[(-(-(end - begin) // rows), piece.count)](
-                order, earlier.low, earlier.high, words, taken, length, complete,
+                order, *bounds, earlier.low, earlier.high, words, taken, length, complete,
                 piece.first, piece.start, begin, end, piece.length, words.shape[1], blocks.slots,
                 G=groups, BM=rows, BC=columns, num_warps=max(1, min(16, columns // _HELD)),
             )  # fmt: skip
@@ -141,7 +146,7 @@ def _lists(
     words: Tensor, blocks: Blocks, piece: Piece
 ) -> tuple[Int32[Tensor, "jc"], Int32[Tensor, "e"]]:
     """The places after every block's list, and the lists."""
-    from lt2theory.ops.sparse.triton_choice import count_kernel, list_kernel
+    from lt2theory.ops.sparse.triton_lists import count_kernel, list_kernel
 
     complete, tiles = blocks.last.shape[1], -(-piece.length // _LISTED)
     grid = (tiles, words.shape[1], piece.count)

@@ -13,7 +13,7 @@ from torch import Tensor
 from lt2theory.ops.sparse import block_launch, choice_launch, span_launch, triton_backend
 from lt2theory.ops.sparse.choice_launch import Blocks
 from lt2theory.ops.sparse.nsa import _runs
-from lt2theory.ops.sparse.nsa_parts import whole
+from lt2theory.ops.sparse.nsa_parts import Branch, Piece, whole
 from lt2theory.ops.sparse.nsa_reference import (
     BlockSparseProblem,
     reference_block_sparse,
@@ -172,16 +172,17 @@ def test_pieces(device: str, buffer: int, monkeypatch: pytest.MonkeyPatch) -> No
     compare(problem)
 
 
-def choices(problem: BlockSparseProblem) -> Tensor:
-    """The blocks that every query takes by their lists, as a mask over keys `[b g t m]`."""
+def before_the_choice(
+    problem: BlockSparseProblem,
+) -> tuple[Branch, Tensor, Spans, Blocks, Piece]:
+    """What `choose` reads."""
     heads = Heads(problem.q, problem.k, problem.v, problem.scale)
-    (batch, length, _, _), (num_keys, groups) = heads.q.shape, heads.k.shape[1:3]
-    complete = num_keys // problem.block_size
+    (_, length, _, _), num_keys = heads.q.shape, heads.k.shape[1]
     plan = triton_backend._Plan(
         Layout.of(problem),
         problem.scale,
         problem.block_size,
-        slots=min(problem.num_blocks - 1, complete),
+        slots=min(problem.num_blocks - 1, num_keys // problem.block_size),
         segmented=problem.key_segments is not None,
     )
     blocks = plan.blocks(num_keys - length)
@@ -189,9 +190,16 @@ def choices(problem: BlockSparseProblem) -> Tensor:
     compressed, _, _ = triton_backend._branches(heads, plan)
     output = heads.q.new_empty(*heads.q.shape[:3], heads.v.shape[3])
     lse = heads.q.new_empty(heads.q.shape[:3], dtype=torch.float32)
-    piece = whole(heads)
-    span_launch.attend(compressed, output, lse, piece)
-    choice = choice_launch.choose(compressed, lse, plan.layout.earlier, blocks, piece)
+    span_launch.attend(compressed, output, lse, whole(heads))
+    return compressed, lse, plan.layout.earlier, blocks, whole(heads)
+
+
+def choices(problem: BlockSparseProblem) -> Tensor:
+    """The blocks that every query takes by their lists, as a mask over keys `[b g t m]`."""
+    (batch, length, _, _), (num_keys, groups) = problem.q.shape, problem.k.shape[1:3]
+    complete = num_keys // problem.block_size
+    read = before_the_choice(problem)
+    choice, blocks = choice_launch.choose(*read), read[3]
     mask = torch.zeros(batch * groups, length, num_keys, dtype=torch.bool)
     slots = torch.zeros(batch * groups, length, dtype=torch.long)
     begin = 0
@@ -234,13 +242,39 @@ def test_the_choice_is_the_references(
 def test_the_choice_by_small_pieces(
     device: str, length: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Early queries choose in narrower programs, and a list is written by several."""
-    for name, value in {"_FEWEST": 32, "_LISTED": 32, "_ROWS": 2}.items():
+    """Early queries choose in narrower programs within wide bounds, and several write a list."""
+    for name, value in {"_FEWEST": 32, "_LISTED": 32, "_ROWS": 2, "_STEPS": 1}.items():
         monkeypatch.setattr(choice_launch, name, value)
     problem = make(length, 150, device=device, size=size, blocks=7, groups=2, heads=2)
     read = selected_keys(cast(problem, torch.float64)).cpu()
     own = selected_keys(replace(problem, num_blocks=1)).cpu()
     assert torch.equal(choices(problem), read & ~own)
+
+
+@pytest.mark.usefixtures("_poisoned")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize(("heads", "groups", "blocks"), [(2, 2, 8), (4, 2, 8), (1, 1, 60)])
+def test_bounds_of_the_choice(
+    device: str, segments: bool, heads: int, groups: int, blocks: int
+) -> None:
+    """Tiles of 32 blocks, of which there are three; more blocks are wanted than a tile has."""
+    sizes = {"heads": heads, "groups": groups, "blocks": blocks}
+    problem = make(40, 75, device=device, size=1, segments=segments, **sizes)
+    read = before_the_choice(problem)
+    (order, (least, most)), earlier = choice_launch._importances(*read), read[2]
+    place = torch.arange(75, device=device)
+    low, high = (x.repeat_interleave(groups, 0)[..., None] for x in (earlier.low, earlier.high))
+    candidate = (place >= low) & (place < high)
+    order = torch.where(candidate, order, -1)
+    assert (order >= 0).equal(candidate)
+    assert torch.equal(most, order.amax(-1).to(most))
+    reach = (order >= least[..., None]).sum(-1)
+    wanted = candidate.sum(-1).clamp(max=blocks - 1)
+    assert (reach >= wanted).all()
+    assert (least >= 0).all()
+    if blocks == 8:
+        assert (reach <= wanted + 1).float().mean() > 0.9
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -94,7 +94,7 @@ def _block_sparse(draw: Draw) -> Problem:
     )
 
 
-_NSA = tuple(f"sparse.triton_{name}" for name in ("block", "choice", "gates", "span"))
+_NSA = tuple(f"sparse.triton_{name}" for name in ("block", "choice", "gates", "lists", "span"))
 _TILES = ("sparse.triton_index", "sparse.triton_masked", "triton_softmax")
 _LISTS = ("sparse.triton_index", "sparse.triton_gathered", "triton_softmax")
 
