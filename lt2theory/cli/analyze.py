@@ -24,7 +24,7 @@ class AnalyzeOptions(BaseModel):
     instances: int = Field(
         16, ge=1, description="Held-out instances of the test split, or windows of text."
     )
-    seed: int = Field(0, ge=0, description="Which instances, and which random probes.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Which instances, and which random probes.")
     data: Path | None = Field(
         None, description="Corpus of a language model; where it was in training by default."
     )

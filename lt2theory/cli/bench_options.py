@@ -21,7 +21,7 @@ class OpsOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     repeats: int = Field(7, ge=1, description="Turns of every method; the fastest counts.")
-    threads: int = Field(2, ge=1, description="Threads of a tensor operation.")
+    threads: int = Field(2, ge=1, le=1024, description="Threads of a tensor operation.")
 
 
 class AnalysisOptions(BaseModel):
@@ -32,7 +32,10 @@ class AnalysisOptions(BaseModel):
     sample: int = Field(256, ge=1, le=8192, description="Operators of the dense methods.")
     repeats: int = Field(5, ge=1, description="Turns of the methods; the fastest counts.")
     threads: int = Field(
-        1, ge=1, description="Threads of a tensor operation in the spectra; the models have one."
+        1,
+        ge=1,
+        le=1024,
+        description="Threads of a tensor operation in the spectra; the models have one.",
     )
 
 
@@ -71,7 +74,7 @@ class TrainStepOptions(BaseModel):
     batch: int = Field(256, ge=1, description="Rows.")
     length: int = Field(256, ge=1, description="Tokens a row.")
     repeats: int = Field(30, ge=1, description="Steps that are timed.")
-    threads: int = Field(1, ge=1, description="Threads of a tensor operation on a CPU.")
+    threads: int = Field(1, ge=1, le=1024, description="Threads of a tensor operation on a CPU.")
 
 
 class StudyOptions(BaseModel):

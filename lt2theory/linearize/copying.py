@@ -11,6 +11,16 @@ from lt2theory.models import LoopedModel
 from lt2theory.models.block import AnyMixer
 
 _INPUTS = ("q", "k", "v")
+_ALIKE = (
+    "vocab_size",
+    "width",
+    "num_layers",
+    "num_loops",
+    "sandwich_norm",
+    "norm_between_loops",
+    "tie_embeddings",
+)
+"""What a student shares with its teacher; weights of other sizes would be left out silently."""
 _FFN_ROWS = ("ffn.w1.weight", "ffn.w3.weight")
 _FFN_COLUMNS = "ffn.w2.weight"
 
@@ -29,6 +39,10 @@ def copy_around_mixers(student: LoopedModel, teacher: LoopedModel) -> None:
     Raises:
         ValueError: The two differ in a part that is no mixer.
     """
+    for name in _ALIKE:
+        own, other = getattr(student.config, name), getattr(teacher.config, name)
+        if own != other:
+            raise ValueError(f"{name}: {own} of the student must be the teacher's, {other}")
     theirs = dict(teacher.named_parameters())
     for name, parameter in student.named_parameters():
         if _is_mixer(name):

@@ -31,7 +31,7 @@ class Distillation(ObjectiveConfig):
     kl_weight: float = Field(1.0, ge=0, description="Weight of the divergence from the teacher.")
     temperature: float = Field(
         1.0,
-        gt=0,
+        ge=1e-3,
         le=100,
         description="By which both logits are divided for the divergence, which is then "
         "multiplied by its square (Hinton et al., arXiv 1503.02531).",

@@ -6,8 +6,10 @@ and step, so that a stage goes on from its last checkpoint as if nothing had hap
 config.json names the stage before it by its hash; nothing goes on from another student.
 """
 
+import contextlib
 from pathlib import Path
 
+from lt2theory.linearize.checks import check_recipe
 from lt2theory.linearize.linearization import Linearization
 from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.results import (
@@ -62,11 +64,13 @@ def run_recipe(
     runs = plan(recipe, sources)
     header = {"recipe": recipe.to_json(), **depends_on(recipe, sources)}
     identity = {"label": recipe.name, "seed": recipe.seed, "task": "text"}
-    with (
-        open_session(execution, seconds=seconds) as session,
-        shared_folder(session.ranks, folder, KIND, header, identity, overwrite=overwrite) as run,
-    ):
+    with contextlib.ExitStack() as stack:
+        session = stack.enter_context(open_session(execution, seconds=seconds))
         ranks = session.ranks
+        check_recipe(recipe, runs, sources.teacher.model, execution, ranks.size)
+        run = stack.enter_context(
+            shared_folder(ranks, folder, KIND, header, identity, overwrite=overwrite)
+        )
         done = ranks.from_first(run.summary() if run and run.status == "done" else None)
         if done is not None:
             return checked(LinearizeSummary, done, folder)

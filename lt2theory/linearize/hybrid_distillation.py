@@ -36,7 +36,7 @@ class HybridDistillation(ObjectiveConfig):
     )
     temperature: float = Field(
         1.0,
-        gt=0,
+        ge=1e-3,
         le=100,
         description="By which logits are divided; the divergence is multiplied by its square.",
     )

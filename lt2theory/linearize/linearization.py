@@ -84,6 +84,7 @@ class Linearization:
             What the linearization says at its end, or at the end of a stage that diverged.
 
         Raises:
+            ValueError: The student before the first stage is no number.
             Interrupted: As `train_in`.
             DiskFullError: Likewise.
         """
@@ -91,6 +92,8 @@ class Linearization:
         self.teacher.to(device=device, dtype=dtype)
         self._make_start()
         start = self._compared(0, self.folder / START, 0)
+        if self._is_lost(start):
+            raise ValueError("start: gives a student whose loss is no number; choose another one")
         results: list[StageResult] = []
         steps, before = 0, self.identity
         for number, (stage, config) in enumerate(
@@ -99,10 +102,11 @@ class Linearization:
             result = self._run_stage(number, stage, config, before, steps, progress)
             results.append(result)
             before, steps = result.run.config_hash, steps + result.run.steps
-            if result.run.status != "finished":
+            if result.run.status != "finished" or self._is_lost(result.recovery):
                 break
+        lost = self._is_lost(results[-1].recovery)
         return LinearizeSummary(
-            status=results[-1].run.status,
+            status="diverged" if lost else results[-1].run.status,
             label=self.recipe.name,
             seed=self.recipe.seed,
             config_hash=self.identity,
@@ -198,8 +202,13 @@ class Linearization:
             student = load_lm(stage_folder(self.folder, number, name))[0]
         return student.to(device=self.session.ranks.device, dtype=self.teacher.dtype)
 
+    def _is_lost(self, found: RecoveryRecord | None) -> bool:
+        """Whether a comparison gave no numbers: the student's weights have diverged."""
+        return found is None and self.recipe.recovery_windows > 0
+
     def _compared(self, number: int, folder: Path, steps: int) -> RecoveryRecord | None:
-        """How near the student is to the teacher; the first process measures it, once."""
+        """How near the student is to the teacher, if that is asked for and is a number."""
+        # The first process measures it, once.
         ranks, found = self.session.ranks, None
         # The others wait here, so that they find the stage's last checkpoint.
         with ranks.first_decides():
@@ -207,10 +216,14 @@ class Linearization:
                 path = folder / RECOVERY
                 if not path.is_file():
                     measured = RecoveryRecord.of(self._measure(self._student(number)))
-                    write_json(path, measured.model_dump(mode="json"))
-                found = checked(RecoveryRecord, read_json(path), path)
-                metrics = found.model_dump(mode="json")
-                self.run.append_metrics({"split": "recovery", "step": steps, "metrics": metrics})
+                    if measured.is_finite:
+                        write_json(path, measured.model_dump(mode="json"))
+                if path.is_file():
+                    found = checked(RecoveryRecord, read_json(path), path)
+                    metrics = found.model_dump(mode="json")
+                    self.run.append_metrics(
+                        {"split": "recovery", "step": steps, "metrics": metrics}
+                    )
         told = ranks.from_first(None if found is None else found.model_dump(mode="json"))
         return None if told is None else RecoveryRecord.model_validate(told)
 

@@ -44,7 +44,9 @@ class Recipe(Frozen):
     dtype: Literal["float32", "bfloat16", "float64"] = Field(
         "float32", description="As in a run of lt2 train: bfloat16 multiplies under autocast."
     )
-    seed: int = Field(0, ge=0, description="Seed of what is drawn and of the order of windows.")
+    seed: int = Field(
+        0, ge=0, lt=2**63, description="Seed of what is drawn and of the order of windows."
+    )
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the recipe, and its stages in order."""
@@ -71,6 +73,13 @@ class Recipe(Frozen):
             raise ValueError(f"{names} is not allowed (stages must have different names)")
         return stages
 
+    @field_validator("changes")
+    @classmethod
+    def _of_other_fields(cls, changes: dict[str, Any]) -> dict[str, Any]:
+        if "pattern" in changes:
+            raise ValueError("'pattern' is not allowed (it is a field of the recipe)")
+        return changes
+
     @model_validator(mode="after")
     def _check(self) -> "Recipe":
         if not self.name.isprintable():
@@ -95,7 +104,10 @@ class Recipe(Frozen):
         """
         found = [student_config(teacher, self.pattern, **self.changes)]
         for stage in self.stages:
-            found.append(restored_config(found[-1], teacher, stage.restore))
+            try:
+                found.append(restored_config(found[-1], teacher, stage.restore))
+            except ValueError as error:
+                raise ValueError(f"stages: {stage.name!r}: {error}") from error
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
@@ -124,6 +136,9 @@ def read_recipe(path: Path) -> Recipe:
         if path.suffix not in (".toml", ".json"):
             raise ValueError("must end in .toml or .json")
         told = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError) as error:  # parse errors of both formats are ValueErrors
+    # Parse errors of both formats are ValueErrors, but for values nested without end.
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"recipe: {str(path)!r} cannot be read ({error})") from None
+    if not isinstance(told, dict):
+        raise ValueError(f"recipe: {str(path)!r} cannot be read (must hold an object)")
     return Recipe.model_validate(told)

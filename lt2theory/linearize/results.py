@@ -1,5 +1,6 @@
 """What a linearization keeps beside the runs of its stages: its summary, and its student."""
 
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -50,6 +51,11 @@ class RecoveryRecord(BaseModel):
         """
         return cls(**vars(found))
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it are numbers."""
+        return all(math.isfinite(value) for value in self.model_dump().values())
+
 
 class StageResult(BaseModel):
     """A stage that has ended.
@@ -73,7 +79,8 @@ class LinearizeSummary(BaseModel):
     """What an ended linearization says; the contents of summary.json.
 
     Attributes:
-        status: `finished`, or `diverged`: a stage did, and those after it were not begun.
+        status: `finished`, or `diverged`: a stage did, or left a student whose loss is no number,
+            and those after it were not begun.
         label: Name of the recipe.
         seed: Its seed.
         config_hash: Hash of recipe, teacher and texts.

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.teachers import Teacher
 from lt2theory.models import LoopedModel
@@ -12,6 +14,7 @@ from lt2theory.runs import config_hash
 from lt2theory.training.checkpoint import model_tensors
 from lt2theory.training.lm import LmConfig, resolve
 from lt2theory.training.lm.config import corpus_hash
+from lt2theory.training.records import first_refusal
 from lt2theory.training.text import Corpus
 from lt2theory.training.text.chat import chat_fingerprint
 
@@ -56,6 +59,9 @@ def plan(recipe: Recipe, sources: Sources) -> list[LmConfig]:
         try:
             config = stage.run(model, seed=recipe.seed, dtype=recipe.dtype)
             runs.append(resolve(config, sources.corpus))
+        except ValidationError as error:
+            reason = first_refusal(error, "run")
+            raise ValueError(f"stages: {stage.name!r}: {reason}") from error
         except ValueError as error:
             raise ValueError(f"stages: {stage.name!r}: {error}") from error
     return runs

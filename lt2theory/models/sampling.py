@@ -9,6 +9,9 @@ from torch import Tensor
 from lt2theory.mixers.base import at_least_float32
 from lt2theory.models.arguments import check_whole
 
+LOWEST, HIGHEST = 1e-30, 1e30
+"""Temperatures between which a division gives numbers in float32."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -18,7 +21,7 @@ class Sampling:
 
     Attributes:
         generator: Source of randomness, on the model's device.
-        temperature: Finite and positive; towards 0 the choice becomes greedy.
+        temperature: From 1e-30 to 1e30; towards 0 the choice becomes greedy.
         top_k: Only so many of the largest logits may be drawn (all, where the vocabulary is
             smaller); None for all.
 
@@ -31,8 +34,10 @@ class Sampling:
     top_k: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature: {self.temperature} must be finite and > 0")
+        if not LOWEST <= self.temperature <= HIGHEST:
+            raise ValueError(
+                f"temperature: {self.temperature} must be >= {LOWEST} and <= {HIGHEST}"
+            )
         if self.top_k is None:
             return
         check_whole("top_k", self.top_k)

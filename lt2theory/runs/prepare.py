@@ -84,6 +84,16 @@ def take_over(path: Path, header: dict[str, Any], *, overwrite: bool) -> None:
             )
 
 
+def take_back(path: Path) -> None:
+    """Forget that a locked folder was made a run, if nothing of the run was kept in it.
+
+    Args:
+        path: The run's folder.
+    """
+    if {entry.name for entry in path.iterdir()} <= {CONFIG, LOCK_NAME}:
+        (path / CONFIG).unlink(missing_ok=True)
+
+
 def _clear(path: Path) -> None:
     """Remove a run's files, config.json excepted: a kill in between leaves a run, not rubble."""
     (path / SUMMARY).unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from lt2theory.runs.layout import (
     run_status,
 )
 from lt2theory.runs.lock import locked
-from lt2theory.runs.prepare import make_folder, sweep, take_over
+from lt2theory.runs.prepare import make_folder, sweep, take_back, take_over
 
 
 class RunFolder:
@@ -94,10 +94,12 @@ class RunFolder:
 
         Raises:
             ValueError: The folder holds something else, a run of another configuration (without
-                `overwrite`), is locked by another process, or cannot be written.
+                `overwrite`), is locked by another process, or cannot be written. A new run that is
+                refused inside the block, before it has kept anything, is taken back.
         """
         make_folder(path)
         with locked(path):
+            new = run_status(path) == "absent"
             sweep(path)
             header = {
                 "kind": kind,
@@ -108,7 +110,12 @@ class RunFolder:
             take_over(path, header, overwrite=overwrite)
             run = cls(path)
             drop_torn_line(path / TIMING)
-            yield run
+            try:
+                yield run
+            except ValueError:
+                if new:
+                    take_back(path)
+                raise
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -64,7 +64,9 @@ class CurriculumConfig(Frozen):
         True,
         description="Read the test split at the end; a search for a recipe must leave it unread.",
     )
-    seed: int = Field(0, ge=0, description="Seed of the weights and of the training batches.")
+    seed: int = Field(
+        0, ge=0, lt=2**63, description="Seed of the weights and of the training batches."
+    )
     start: Literal["drawn", "s3_rescan"] = Field(
         "drawn",
         description="Weights at the start: drawn, or an exact solution of the word problem of S3 "
@@ -101,7 +103,10 @@ class CurriculumConfig(Frozen):
         "late, but ends the run at the same step with the same weights.",
     )
     threads: int | None = Field(
-        None, ge=1, description="Threads a tensor operation may use; none leaves torch's choice."
+        None,
+        ge=1,
+        le=1024,
+        description="Threads a tensor operation may use; none leaves torch's choice.",
     )
     label: str = Field(
         "run", min_length=1, description="Name of the experiment's arm, for tables and figures."

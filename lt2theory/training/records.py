@@ -179,6 +179,21 @@ def checked(kind: type[Checked], value: Mapping[str, Any], path: Path) -> Checke
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"])) or kind.__name__
-        raise ValueError(f"{path} is damaged: {field}: {first['msg']}") from error
+        raise ValueError(f"{path} is damaged: {first_refusal(error, kind.__name__)}") from error
+
+
+def first_refusal(error: ValidationError, name: str) -> str:
+    """The first field that pydantic refused, and why, in one line.
+
+    Args:
+        error: What it raised.
+        name: What the whole is called, where no single field is wrong.
+
+    Returns:
+        The line; a validator of the whole names the field itself.
+    """
+    first = error.errors(include_url=False)[0]
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error" and not first["loc"]:
+        return reason
+    return f"{'.'.join(map(str, first['loc'])) or name}: {reason}"

@@ -222,6 +222,17 @@ def test_time_is_over_as_if_a_signal_had_come(
         ),
         ({"calibration_length": 99999}, "calibration_length: 99999 must be at most"),
         ({"stage": {"evaluate_every": 1}}, None),
+        ({"changes": {"num_layers": 1}}, "num_layers: 1 of the student must be the teacher's, 2"),
+        ({"changes": {"num_loops": 2}}, "num_loops: 2 of the student must be the teacher's, 1"),
+        ({"changes": {"width": 12}}, "width: 12 of the student must be the teacher's, 24"),
+        ({"changes": {"tie_embeddings": True}}, "tie_embeddings: True of the student must be"),
+        ({"changes": {"linear_head_dim": 8}}, "head_dim: 8 of the student must be the teacher's"),
+        (
+            {"changes": {"positions": "learned", "max_length": 8}},
+            r"stages: 'attention': sequence_length: 33 is beyond [^\n]*$",
+        ),
+        ({"stage": {"restore": [0, 1]}}, "'attention': pattern: 'full,full' .* no mixer is left"),
+        ({"pattern": "window", "changes": {}, "stage": {"trained": "linear_mixers"}}, "trained"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_any_work(
@@ -239,6 +250,16 @@ def test_what_does_not_fit_is_refused_before_any_work(
     with pytest.raises(ValueError, match=message):
         run_recipe(made, HOW, sources, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_student_that_is_no_number_has_diverged(sources: Sources, tmp_path: Path) -> None:
+    recipe = make_recipe().model_dump()
+    recipe["stages"] = recipe["stages"][:2]
+    recipe["stages"][0]["optimiser"] = {"learning_rate": 1e30, "warmup_steps": 0}
+    for _ in range(2):
+        summary = run_recipe(make_recipe(**recipe), HOW, sources, folder=tmp_path / "run")
+        assert summary.status == "diverged"
+        assert [stage.recovery for stage in summary.stages] == [None]
 
 
 def test_conversations_are_asked_for(sources: Sources, tmp_path: Path) -> None:

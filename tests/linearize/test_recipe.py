@@ -55,6 +55,8 @@ def test_the_recipe_of_the_documentation_is_one(tmp_path: Path) -> None:
     [
         ("a.toml", "name = ", "recipe: .*a.toml' cannot be read"),
         ("a.json", "[", "recipe: .*a.json' cannot be read"),
+        ("a.json", "[]", "recipe: .*a.json' cannot be read .must hold an object"),
+        ("a.json", "[" * 10**5, "recipe: .*a.json' cannot be read"),
         ("a.yaml", "", r"must end in \.toml or \.json"),
         ("a.toml", TOML.replace('kind = "alignment"', 'kind = "align"'), "stages.0.objective"),
         ("a.toml", TOML.replace("steps = 3", "steps = 0"), "stages.0.steps"),
@@ -73,6 +75,8 @@ def test_what_is_wrong_is_named(name: str, text: str, message: str, tmp_path: Pa
     ("changes", "message"),
     [
         ({"name": "a\nb"}, "name: got"),
+        ({"changes": {"pattern": "kda"}}, "'pattern' is not allowed"),
+        ({"seed": 2**63}, "seed"),
         ({"stages": [make_recipe().stages[0]] * 2}, "stages must have different names"),
         ({"restore": [[1], [1]]}, "a layer is restored twice"),
         ({"restore": [[1, 0], []]}, "name each layer once, ascending"),

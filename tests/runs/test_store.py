@@ -95,3 +95,15 @@ def test_a_full_disk_keeps_the_earlier_checkpoint(
     (left,) = (run.path / "checkpoints").iterdir()
     assert left.name == "000001-step-1"
     assert (left / "b").read_bytes() == b"1"
+
+
+def test_a_new_run_that_is_refused_leaves_nothing(tmp_path: Path, writing: Any) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(ValueError, match="no such thing"), writing(path):
+        raise ValueError("no such thing")
+    assert list(path.iterdir()) == []
+    with writing(path) as run:
+        run.append_metrics(RECORD)
+    with pytest.raises(ValueError, match="later"), writing(path):
+        raise ValueError("later")
+    assert RunFolder.open(path).metrics() == [RECORD]

@@ -64,7 +64,7 @@ class EvaluationConfig(Frozen):
     tasks: tuple[str, ...] = Field((), description="Tasks of lm_eval, for zero_shot.")
     include: str = Field("", description="Folder of those tasks' YAML files.")
     limit: int | None = Field(None, ge=1, description="Most instances of such a task.")
-    seed: int = Field(0, ge=0, description="Seed of instances, draws and intervals.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of instances, draws and intervals.")
 
     @model_validator(mode="after")
     def _check(self) -> "EvaluationConfig":

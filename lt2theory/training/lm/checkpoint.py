@@ -6,6 +6,7 @@ its files are on the disk, so a kill at any moment leaves the one before it as t
 """
 
 import contextlib
+import logging
 import os
 import shutil
 import warnings
@@ -215,6 +216,8 @@ def _read_state(folder: Path) -> LmState:
     """
     path = folder / STATE
     state = checked(LmState, read_json(path), path)
+    if not state.files:  # every field has a value by default
+        raise ValueError(f"{path} is damaged: files: it names none")
     for name, size in state.files.items():
         file = folder / name
         found = file.stat().st_size if file.is_file() else None
@@ -231,7 +234,7 @@ def _load(folder: Path, tensors: dict[str, Tensor], ranks: Ranks) -> None:
     """
     reader = HuggingFaceStorageReader(str(folder))
     try:
-        with _one_process_is_meant():
+        with _one_process_is_meant(), _refused_in_one_line():
             load(
                 tensors,
                 storage_reader=reader,
@@ -249,3 +252,18 @@ def _one_process_is_meant() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled")
         yield
+
+
+@contextlib.contextmanager
+def _refused_in_one_line() -> Iterator[None]:
+    """Keep torch from logging the traceback of an error that it raises as well."""
+    logger = logging.getLogger()
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return record.module != "state_dict_loader"
+
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)

@@ -37,7 +37,9 @@ class LmConfig(Frozen):
         description="bfloat16 multiplies under autocast, weights and moments stay float32; "
         "float64 is for checks.",
     )
-    seed: int = Field(0, ge=0, description="Seed of the weights and of the order of windows.")
+    seed: int = Field(
+        0, ge=0, lt=2**63, description="Seed of the weights and of the order of windows."
+    )
     log_every: int = Field(10, ge=1, description="Steps between two records of training.")
     evaluate_every: int = Field(
         500, ge=0, description="Steps between two evaluations on the eval split; 0 for never."

@@ -37,8 +37,7 @@ class GraphLmStepper(LmStepper):
         learner: As for `LmStepper`.
 
     Raises:
-        ValueError: There are several processes, the objective changes from step to step, positions
-            are learned, or as for `LmStepper`.
+        ValueError: The objective changes from step to step, or as for `LmStepper`.
     """
 
     def __init__(
@@ -49,11 +48,6 @@ class GraphLmStepper(LmStepper):
         batches: Windows,
         learner: Learner | None = None,
     ) -> None:
-        if ranks.size > 1:
-            raise ValueError(f"cuda_graph: True needs one process, there are {ranks.size}")
-        if config.model.positions == "learned":
-            # How far positions reach is looked up on the host, at every call.
-            raise ValueError("cuda_graph: True is not allowed with positions 'learned'")
         super().__init__(config, execution, ranks, batches, learner)
         objective = self.placement.objective
         if not objective.repeats:

@@ -139,7 +139,10 @@ class Execution(Frozen):
         "as another, in one process on a GPU; on a CPU the same buffers without graphs.",
     )
     threads: int | None = Field(
-        None, ge=1, description="Threads a tensor operation may use; none leaves torch's choice."
+        None,
+        ge=1,
+        le=1024,
+        description="Threads a tensor operation may use; none leaves torch's choice.",
     )
     checkpoint_every: int = Field(500, ge=1, description="Steps between two checkpoints.")
     async_checkpoints: bool = Field(

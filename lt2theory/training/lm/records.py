@@ -32,7 +32,8 @@ class LmSummary(BaseModel):
     """What a finished run says; the contents of summary.json.
 
     Attributes:
-        status: `finished`, or `diverged`: too many steps in a row were not finite.
+        status: `finished`, or `diverged`: too many steps in a row, or an evaluation, were not
+            finite.
         label: Name of the arm.
         seed: Seed of weights and data.
         config_hash: Hash of the configuration.
@@ -162,18 +163,18 @@ def training_line(state: LmState, means: Mapping[str, float], rate: float) -> di
     return {"split": "train", "step": state.step, "metrics": metrics}
 
 
-def event_line(state: LmState, verdict: Verdict, loss: float) -> dict[str, Any]:
-    """A step that went wrong.
+def event_line(state: LmState, what: str, loss: float | None = None) -> dict[str, Any]:
+    """A step or an evaluation that went wrong.
 
     Args:
         state: Where the run is after it.
-        verdict: What became of it.
-        loss: Its loss, which is left out where it is no number.
+        what: What became of the step, or `evaluation_not_finite`.
+        loss: Its loss; None leaves it out.
 
     Returns:
         The record.
     """
-    metrics: dict[str, float] = {verdict: 1}
-    if verdict != "not_finite":
+    metrics: dict[str, float] = {what: 1}
+    if loss is not None:
         metrics["loss"] = loss
     return {"split": "event", "step": state.step, "metrics": metrics}

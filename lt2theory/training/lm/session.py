@@ -12,6 +12,7 @@ from typing import Any
 from lt2theory.runs import Progress, RunFolder, write_json
 from lt2theory.runs.environment import capture, record
 from lt2theory.runs.layout import SUMMARY
+from lt2theory.training.lm.checks import check_execution
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.placement import Placement
@@ -124,6 +125,7 @@ def train_in(
         Interrupted: Likewise.
     """
     ranks = session.ranks
+    check_execution(config, session.execution, ranks.size)
     kind = KIND if task is None else task.kind
     header = config.to_json() | ({} if task is None else dict(task.header))
     identity = config.identity()

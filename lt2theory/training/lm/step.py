@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from lt2theory.models import LoopedModel
+from lt2theory.training.lm.checks import check_execution
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.objective import LmObjective, Place, StepObjective
 from lt2theory.training.lm.optimisers import make_optimisers, set_rate
@@ -16,7 +17,6 @@ from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.placement import Placement, choose_parallel, starting_model
 from lt2theory.training.lm.ranks import Ranks
 from lt2theory.training.runtime import Runtime
-from lt2theory.training.stepper import check_compiler
 from lt2theory.training.text import NO_TARGET, TextBatch, Windows
 
 
@@ -92,7 +92,7 @@ class LmStepper:
         runtime: Device and precision.
 
     Raises:
-        ValueError: The processes cannot share a batch, or something that is asked for is missing.
+        ValueError: As `check_execution`.
     """
 
     def __init__(
@@ -103,13 +103,9 @@ class LmStepper:
         batches: Windows,
         learner: Learner | None = None,
     ) -> None:
-        if config.batch_size % ranks.size:
-            raise ValueError(
-                f"batch_size: {config.batch_size} must be a multiple of the {ranks.size} processes"
-            )
+        check_execution(config, execution, ranks.size, "" if learner is None else learner.whole)
         learner = language_model(config, ranks) if learner is None else learner
         parallel = choose_parallel(execution, config.optimiser, learner.whole)
-        check_compiler(execution.compile)
         self.config = config
         self.ranks = ranks
         self.runtime = lm_runtime(ranks.device, config.dtype)

@@ -1,5 +1,6 @@
 """The loop of one language-model run: steps, records, evaluations, checkpoints."""
 
+import math
 import time
 import warnings
 from collections.abc import Mapping
@@ -179,7 +180,7 @@ class LmTrainer:
         """Write what is due after a step, evaluate, and see whether the run has ended."""
         config, state = self.config, self.state
         if verdict != "good":
-            self._write(event_line(state, verdict, loss))
+            self._write(event_line(state, verdict, None if verdict == "not_finite" else loss))
         if verdict == "not_finite" and state.bad_in_row > config.stability.max_bad_steps:
             state.outcome = "diverged"
         elif state.step >= config.total_steps:
@@ -190,8 +191,7 @@ class LmTrainer:
             self._note_rates()
         every = config.evaluate_every
         if every and (state.step % every == 0 or state.outcome == "finished"):
-            state.held_out = self._evaluate()
-            self._write(held_out_line(state.held_out, step=state.step))
+            self._note_held_out(self._evaluate())
         if stability_due(config, state.step):
             self._measure()
         self._show()
@@ -200,6 +200,15 @@ class LmTrainer:
         assert self._held_out is not None, "resolve refuses to evaluate without a split"
         whole, runtime = self.stepper.placement.whole_model(), self.stepper.runtime
         return evaluate(whole, self._held_out, self.config, runtime, self.ranks)
+
+    def _note_held_out(self, found: HeldOut) -> None:
+        """Write an evaluation; weights for which it is no number have diverged."""
+        if math.isfinite(found.bits_per_byte):
+            self.state.held_out = found
+            self._write(held_out_line(found, step=self.state.step))
+            return
+        self.state.outcome = "diverged"
+        self._write(event_line(self.state, "evaluation_not_finite"))
 
     def _measure(self) -> None:
         """Read the stability instruments, in the first process alone."""

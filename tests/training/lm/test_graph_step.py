@@ -121,4 +121,6 @@ def test_refusals(corpus: Corpus, make_lm: MakeLm, monkeypatch: pytest.MonkeyPat
         TextBatches(corpus.stream("train"), length=33, batch_size=6, seed=0),
     )
     with pytest.raises(ValueError, match="cuda_graph: True needs one process, there are 2"):
-        GraphLmStepper(config, Execution(), Ranks(0, 2, torch.device("cpu")), batches)
+        GraphLmStepper(
+            config, Execution(cuda_graph=True), Ranks(0, 2, torch.device("cpu")), batches
+        )

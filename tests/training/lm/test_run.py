@@ -193,6 +193,51 @@ def test_steps_that_are_not_finite_change_nothing_and_end_the_run(
     assert all(bool(parameter.isfinite().all()) for parameter in weights)
 
 
+def test_an_evaluation_that_is_no_number_ends_the_run(
+    corpus: Corpus, make_lm: MakeLm, tmp_path: Path, lines: Lines
+) -> None:
+    rate = LmOptimiserConfig(learning_rate=1e30, warmup_steps=0)
+    config = make_lm(optimiser=rate, evaluate_every=1, steps=20)
+    summary = run_lm(config, Execution(), data=corpus.folder, folder=tmp_path / "run")
+    assert (summary.status, summary.held_out) == ("diverged", None)
+    found = lines(tmp_path / "run")
+    events = [line["metrics"] for line in found if line["split"] == "event"]
+    assert events == [{"evaluation_not_finite": 1}]
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_way_that_is_refused_touches_no_run(
+    graph: bool, corpus: Corpus, make_lm: MakeLm, tmp_path: Path
+) -> None:
+    learned = make_lm(steps=2, model={"positions": "learned", "max_length": 64})
+    folder, way = tmp_path / "run", Execution(cuda_graph=graph)
+    if not graph:
+        way = Execution(parallel="fsdp")
+        muon = LmOptimiserConfig(name="muon", warmup_steps=0)
+        learned = learned.model_copy(update={"optimiser": muon})
+    with pytest.raises(ValueError, match=r"cuda_graph: True|parallel: got 'fsdp'"):
+        run_lm(learned, way, data=corpus.folder, folder=folder)
+    assert not folder.exists()
+    run_lm(make_lm(steps=2), Execution(), data=corpus.folder, folder=folder)
+    with pytest.raises(ValueError, match=r"cuda_graph: True|parallel: got 'fsdp'"):
+        run_lm(learned, way, data=corpus.folder, folder=folder, overwrite=True)
+    assert RunFolder.open(folder).summary()["steps"] == 2
+
+
+def test_a_state_that_lost_its_fields_is_no_state(
+    corpus: Corpus, make_lm: MakeLm, tmp_path: Path
+) -> None:
+    folder, config = tmp_path / "run", make_lm(steps=4)
+    way = Execution(checkpoint_every=2)
+    run_lm(config, way, data=corpus.folder, folder=folder)
+    summary = (folder / "summary.json").read_text()
+    (folder / "summary.json").unlink()
+    (RunFolder.open(folder).checkpoints()[0] / "state.json").write_text("{}")
+    with pytest.warns(UserWarning, match="files: it names none"):
+        again = run_lm(config, way, data=corpus.folder, folder=folder)
+    assert again.loss == json.loads(summary)["loss"]
+
+
 @pytest.mark.skipif(not MUON, reason="this torch has no Muon")
 def test_muon_learns_and_goes_on_to_the_same_bytes(
     corpus: Corpus, make_lm: MakeLm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
