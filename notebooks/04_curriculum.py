@@ -52,8 +52,11 @@ task.floors(16)
 
 # %%
 small = {"step_budget": 20, "evaluation_size": 64, "confirmation_size": 64, "test_size": 64}
-config = recipes()["s3"]().model_dump() | (small if FAST else {})
-config = resolve(CurriculumConfig.model_validate(config))
+settings = recipes()["s3"]().model_dump() | (small if FAST else {})
+# An experiment of your own begins here, such as:
+# settings |= {"label": "A4", "task": {"name": "group_word", "knobs": {"group": "A4"}}}
+# settings["model"] |= {"pattern": "kda", "num_loops": 3}
+config = resolve(CurriculumConfig.model_validate(settings))
 config
 
 # %% [markdown]
@@ -96,6 +99,7 @@ reached(study)
 # ## What to try next
 #
 # - `recipes()["s3-rescan"]`, `recipes()["s3-one-loop"]`: the other arms, tuned with equal effort.
-# - `{"task": {"name": "group_word", "knobs": {"group": "A4"}}}` in the dictionary: another group.
+# - The lines that begin with `# settings`, without their mark: another group, mixer, number of
+#   loops. Give a label too, which names the curve.
 # - `lt2 analyze RUN` on the folder: ranks by group element, and the representation that was found.
 # - Notebook 05 opens the same run and asks how much of its state it uses.

@@ -159,7 +159,9 @@ pd.read_parquet(selected / "scores.parquet")
 #
 # Recovery has intervals over documents, needles have Wilson's. A needle is a value in a text of
 # 256 bytes, found if greedy decoding gives all of it. This teacher finds none itself: then the
-# student's zero says nothing about its mixer, and no order of mixers may be read from it.
+# student's zero says nothing about its mixer, and no order of mixers may be read from it. The same
+# holds of associative recall (`mqar`), whose floor is that of a guesser who knows which values
+# there are: both models are below it.
 
 # %%
 pair = Pair(
@@ -202,7 +204,9 @@ state_rank_over_time(state_rank(student.trace(tokens)).assign(label="student"))
 # ## What to try next
 #
 # - `recipe_a("kda")`, or another of `STUDENT_MIXERS`: compare by `mixer_order`, not by one number.
-# - Give `read_recipe(selected / "recipe.json")` to `run_recipe`: recipe B with the chosen layer.
+# - `run_recipe(recipe_b("gdn", [1], tokens=150_000, length=128, lengths=(256,),
+#   tokens_per_step=1024, dtype="float32"), Execution(), sources, folder=RUNS / "hybrid")`: recipe
+#   B, with softmax in layer 1.
 # - `num_loops=4` in the teacher: a restored layer is then softmax in every loop.
 # - A real teacher: `load_teacher` opens Llama-like folders and GGUF files; `lt2 linearize run
 #   smollm2-gdn` on a GPU (docs/linearization.md).

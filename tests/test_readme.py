@@ -1,4 +1,4 @@
-"""What README and docs/extending.md show runs as it stands, offline, with small budgets."""
+"""What README and pages of docs/ show runs as it stands, offline, with small budgets."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/extending.md")
+PAGES = ("README.md", "docs/extending.md", "docs/linearization.md")
 BLOCK = re.compile(r"<!-- test -->\n```(bash|python)\n(.*?)```", re.DOTALL)
 INTERPRETERS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
 
@@ -25,16 +25,19 @@ def test_blocks_are_marked() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("language", "block"), [block for page in PAGES for block in blocks(page)])
-def test_block_runs(language: str, block: str, tmp_path: Path) -> None:
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_run_one_after_the_other(page: str, tmp_path: Path) -> None:
+    """In one folder, as a reader runs them: a block may go on from those before."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HF_HUB_OFFLINE": "1"}
-    result = subprocess.run(
-        [*INTERPRETERS[language], block],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
+    for language, block in blocks(page):
+        result = subprocess.run(
+            [*INTERPRETERS[language], block],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, block + result.stdout + result.stderr

@@ -50,6 +50,12 @@ COMMANDS = {
     "linearize evaluate": Command(
         "linearize_evaluate", "run", "how much of its teacher a student has kept"
     ),
+    "linearize study": Command(
+        "linearize_study", "run", "the studies of linearization, in sessions of minutes"
+    ),
+    "linearize merge": Command(
+        "linearize_study", "merge", "one table of those studies' sessions and machines"
+    ),
     "curriculum run": Command("curriculum", "run", "train a model up the stages of a task"),
     "curriculum tune": Command("curriculum", "tune", "find recipes with equal effort for each arm"),
     "curriculum study": Command("study", "run", "the cells of a study, in sessions of minutes"),
@@ -201,7 +207,8 @@ def help_text(group: str = "") -> str:
         The text, with one line for each verb.
     """
     names = [name for name in COMMANDS if not group or name.startswith(f"{group} ")]
-    verbs = "\n".join(f"  lt2 {name:<16} {COMMANDS[name].summary}" for name in names)
+    width = max(map(len, names), default=0)
+    verbs = "\n".join(f"  lt2 {name:<{width}}  {COMMANDS[name].summary}" for name in names)
     usage = f"usage: lt2 {group} VERB ..." if group else "usage: lt2 [--version] VERB ..."
     return (
         f"{usage}\n\n"

@@ -16,6 +16,7 @@ from lt2theory.linearize.recipe import Recipe as Recipe
 from lt2theory.linearize.recipe import read_recipe as read_recipe
 from lt2theory.linearize.recipe_a import instruction_stage as instruction_stage
 from lt2theory.linearize.recipe_a import recipe_a as recipe_a
+from lt2theory.linearize.recipe_b import recipe_b as recipe_b
 from lt2theory.linearize.results import load_student as load_student
 from lt2theory.linearize.selection import SelectionConfig as SelectionConfig
 from lt2theory.linearize.selectors import layer_scores as layer_scores
