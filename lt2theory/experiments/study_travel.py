@@ -3,7 +3,8 @@
 What is known of every run travels: configurations, metrics, summaries, the table. Of checkpoints
 there is as much as fits: first, exactly, the newest of runs that are to be gone on with, those
 first that have cost most for their size; then the weights alone of finished runs whose transitions
-can be measured (`study_ranks`). A run that is left without its checkpoint begins anew.
+can be measured (`study_ranks`), or from which other cells learn. A run that is left without its
+checkpoint begins anew.
 """
 
 import io
@@ -13,6 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lt2theory.experiments.linearization.cells import KIND as LINEARIZE_CELL
+from lt2theory.experiments.linearization.table import TABLE as LINEAR_TABLE
+from lt2theory.experiments.linearization.table import merge_linear, read_linear_table
 from lt2theory.experiments.study_ranks import is_measurable
 from lt2theory.experiments.study_table import TABLE, merge, read_study_table
 from lt2theory.runs import RunFolder, Study, run_status, write_bytes, write_table
@@ -84,7 +88,7 @@ def pack(root: Path, out: Path, *, mebibytes: float = 60.0) -> Packed:
     kept: dict[str, list[str]] = {"checkpoints": [], "weights": []}
     wanted = [("checkpoints", run, sorted(run.checkpoints()[0].iterdir())) for run in begun]
     wanted += [
-        ("weights", run, [run.checkpoints()[0] / MODEL]) for run in runs if is_measurable(run)
+        ("weights", run, [run.checkpoints()[0] / MODEL]) for run in runs if _gives_weights(run)
     ]
     for kind, run, members in wanted:
         size = _size(members) + 4096  # what tar adds: a block a member, and the rounding
@@ -131,16 +135,31 @@ def unpack(source: Path, root: Path) -> list[str]:
         ]
         if not (root / MANIFEST).exists():
             (fresh / MANIFEST).rename(root / MANIFEST)
-        tables = [place / TABLE for place in (root, fresh) if (place / TABLE).exists()]
-        if tables:
-            write_table(root / TABLE, merge(read_study_table(path) for path in tables))
+        for name, read, merged in _TABLES:
+            tables = [place / name for place in (root, fresh) if (place / name).exists()]
+            if tables:
+                write_table(root / name, merged(read(path) for path in tables))
     Study(root).collect()
     return taken
 
 
+_TABLES = (
+    (TABLE, read_study_table, merge),
+    (LINEAR_TABLE, read_linear_table, merge_linear),
+)
+"""Tables of studies, how each is read, and how several are merged."""
+
+
+def _gives_weights(run: RunFolder) -> bool:
+    """Whether somebody still reads the weights of a finished run."""
+    if run.kind == LINEARIZE_CELL:
+        return run.status == "done" and bool(run.checkpoints())
+    return is_measurable(run)
+
+
 def _records(root: Path, runs: Sequence[RunFolder]) -> list[Path]:
     """Everything but checkpoints, locks and what is derived from the rest."""
-    files = [root / MANIFEST, root / TABLE]
+    files = [root / MANIFEST, *(root / name for name, _, _ in _TABLES)]
     for run in runs:
         files += sorted(path for path in run.path.iterdir() if path.suffix in (".json", ".jsonl"))
     return [path for path in files if path.is_file() and path.name != RESULTS]

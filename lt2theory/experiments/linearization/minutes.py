@@ -1,0 +1,94 @@
+"""How long a cell is expected to take on one H200, by launches and products.
+
+The constants are those of `lt2theory.experiments.costs`, measured on training steps of GDN; that
+steps of a linearization follow them is an assumption, so that every number here is an estimate. A
+step is one of the student, and a third of one of the teacher, which goes forward alone.
+"""
+
+from lt2theory.experiments.costs import FLOP_MS, PASS_MS, PASSES
+from lt2theory.experiments.linearization.cells import (
+    LinearCell,
+    SelectionWork,
+    StudentWork,
+    TeacherWork,
+    stage_steps,
+)
+from lt2theory.experiments.linearization.teachers import teacher_of
+from lt2theory.linearize.evaluation import EvaluationConfig
+from lt2theory.linearize.recipe import Recipe
+from lt2theory.linearize.stages import Stage
+from lt2theory.models import LoopedConfig
+from lt2theory.models.flops import step_flops
+
+BUILD_SECONDS = 15.0
+"""To make a student and fit it, compile its kernels and write its checkpoints: a guess."""
+_FORWARD = 1 / 3
+_SHORTEST = 0.005
+"""Seconds of a call that reads little."""
+
+
+def cell_seconds(cell: LinearCell) -> float:
+    """What a cell is expected to take.
+
+    Args:
+        cell: The cell.
+
+    Returns:
+        Seconds of training and evaluation.
+    """
+    work, source = cell.work, teacher_of(cell)
+    measured = _evaluation_seconds(cell.evaluation, source)
+    if isinstance(work, TeacherWork):
+        run = work.config
+        one = _step_ms(run.model, run.batch_size, run.sequence_length)
+        return run.total_steps * one / 1e3 + measured
+    total = _recipe_seconds(work.recipe, source) + BUILD_SECONDS
+    if isinstance(work, StudentWork):
+        return total + measured
+    return total + _selection_seconds(work, source)
+
+
+def _selection_seconds(work: SelectionWork, source: LoopedConfig) -> float:
+    chosen = work.selection
+    stage = chosen.stage(0)
+    a_step = _stage_ms(stage, source, work.recipe.students(source)[-1]) / 1e3
+    # Starting a run and writing its checkpoint take about as long as twenty small steps.
+    a_run = (chosen.steps + 20) * a_step
+    return source.num_layers * chosen.seeds * a_run
+
+
+def _recipe_seconds(recipe: Recipe, source: LoopedConfig) -> float:
+    students = recipe.students(source)[1:]
+    return sum(
+        stage_steps(stage) * _stage_ms(stage, source, student) / 1e3
+        for stage, student in zip(recipe.stages, students, strict=True)
+    )
+
+
+def _stage_ms(stage: Stage, source: LoopedConfig, student: LoopedConfig) -> float:
+    shape = stage.batch_size, stage.sequence_length
+    taught = 0.0 if stage.objective.kind == "language" else _FORWARD * _step_ms(source, *shape)
+    return _step_ms(student, *shape) + taught
+
+
+def _step_ms(model: LoopedConfig, batch: int, length: int) -> float:
+    passes = sum(PASSES.get(spec.mixer, 1.0) for loop in model.loops for spec in loop)
+    return PASS_MS * passes + FLOP_MS * step_flops(model, batch, length)
+
+
+def _evaluation_seconds(config: EvaluationConfig, source: LoopedConfig) -> float:
+    """Forward passes of two models over what each part reads, as if all were softmax."""
+    calls: list[tuple[int, int]] = []
+    if "recovery" in config.parts:
+        calls.append((config.documents or 200, 2 * config.length))
+    if "cloze" in config.parts:
+        calls.append((2 * config.clozes, config.cloze_context))
+    if "needle" in config.parts:
+        kinds = len(config.needle_kinds)
+        calls += [(kinds * config.needles, length) for length in config.needle_lengths]
+    if "mqar" in config.parts:
+        calls += [(config.recalls, 4 * pairs) for pairs in config.pairs]
+    total = sum(max(_SHORTEST, _FORWARD * _step_ms(source, *call) / 1e3) for call in calls)
+    if "speed" in config.parts:
+        total += 3.0 * len(config.speed_lengths)
+    return 2 * total

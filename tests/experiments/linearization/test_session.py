@@ -1,0 +1,116 @@
+"""Sessions of a study: killed and continued, in order of need, packed and unpacked."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from lt2theory.experiments.linearization.carry import run_cell
+from lt2theory.experiments.linearization.cells import TeacherWork, with_needs
+from lt2theory.experiments.linearization.materials import kept_model
+from lt2theory.experiments.linearization.session import (
+    LinearSession,
+    carry_out_linear,
+    chosen_cells,
+    linear_plan,
+)
+from lt2theory.experiments.linearization.studies import study_cells
+from lt2theory.experiments.linearization.table import (
+    TABLE,
+    linear_table,
+    merge_linear,
+    read_linear_table,
+)
+from lt2theory.experiments.study_travel import pack, unpack
+from lt2theory.runs import run_status
+from tests.experiments.linearization.cut import cut, make_materials
+from tests.experiments.linearization.killed import small_cells
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("session") / "materials"
+    make_materials(made, made)
+    return made
+
+
+def told(path: Path) -> pd.DataFrame:
+    """The rows of a table but for times, and what differs between machines."""
+    table = read_linear_table(path)
+    kept = table[~table["part"].isin(["speed", "cost"])].reset_index(drop=True)
+    return kept.drop(columns=["sessions", "source"])
+
+
+@pytest.mark.filterwarnings("ignore:.* is resumed at step:UserWarning")  # the source changes
+def test_killed_and_continued_gives_the_same_rows(folder: Path, tmp_path: Path) -> None:
+    """The first cell has six steps: killed in its third, and again in the second cell."""
+    cells = small_cells()
+    whole = tmp_path / "whole"
+    ends = carry_out_linear(cells, cells, LinearSession(), make_materials(folder, whole))
+    assert {end.state for end in ends.values()} == {"done"}
+    broken = tmp_path / "broken"
+    command = [sys.executable, "-m", "tests.experiments.linearization.killed"]
+    for step in ("3", "5"):
+        done = subprocess.run([*command, folder, broken, step], cwd=ROOT, check=False)
+        assert done.returncode == -9
+    assert [run_status(broken / cell.run().folder) for cell in cells] == ["done", "unfinished"]
+    ends = carry_out_linear(cells, cells, LinearSession(), make_materials(folder, broken))
+    assert {end.state: end.message for end in ends.values()} == {"done": ""}
+    pd.testing.assert_frame_equal(told(broken), told(whole))
+    rows = read_linear_table(whole)
+    assert set(rows["cell"]) == {cell.name for cell in cells}
+    assert not linear_table((), whole).size
+    again = carry_out_linear(cells, cells, LinearSession(), make_materials(folder, whole))
+    assert again == {}
+
+
+def test_time_that_is_over_leaves_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    cells = small_cells()
+    ends = carry_out_linear(
+        cells, cells, LinearSession(seconds=1e-6), make_materials(folder, tmp_path)
+    )
+    assert {end.state for end in ends.values()} <= {"stopped", "waiting"}
+    assert read_linear_table(tmp_path)["status"].isin(["unfinished"]).all()
+
+
+def test_what_a_cell_needs_comes_before_it_and_travels(folder: Path, tmp_path: Path) -> None:
+    """A teacher is trained, packed, and learnt from on another machine."""
+    known = {cell.name: cell for cell in study_cells("sizes")}
+    student = cut(known["sizes-gdn-1m-x1-s0"])
+    cells = with_needs([student])
+    teacher = cells[0]
+    assert isinstance(teacher.work, TeacherWork)
+    assert [cell.name for cell in chosen_cells(cells, ["sizes-*"])] == [c.name for c in cells]
+    here, there = tmp_path / "here", tmp_path / "there"
+    lonely = carry_out_linear(cells, (student,), LinearSession(), make_materials(folder, here))
+    assert lonely[student.name].state == "waiting"
+    assert lonely[student.name].message == "needs teacher-1m"
+    carry_out_linear(cells, (teacher,), LinearSession(), make_materials(folder, here))
+    packed = pack(here, tmp_path / "packed")
+    assert packed.weights == (teacher.run().folder,)
+    unpack(tmp_path / "packed", there)
+    for own, other in zip(
+        kept_model(here / teacher.run().folder).parameters(),
+        kept_model(there / teacher.run().folder).parameters(),
+        strict=True,
+    ):
+        assert own.equal(other)
+    carry_out_linear(cells, cells, LinearSession(), make_materials(folder, there))
+    assert [row["status"] for row in linear_plan(cells, there)] == ["done", "done"]
+    merged = merge_linear([read_linear_table(here), read_linear_table(there / TABLE)])
+    assert merged["config_hash"].nunique() == 2
+    pd.testing.assert_frame_equal(merged, merge_linear([merged, merged]))
+
+
+def test_another_text_is_refused(folder: Path, tmp_path: Path) -> None:
+    cells = small_cells()[1:]
+    materials = make_materials(folder, tmp_path)
+    carry_out_linear(cells, cells, LinearSession(seconds=1e-6), materials)
+    other = make_materials(folder, tmp_path)
+    other.text = folder / "text"
+    with pytest.raises(ValueError, match="of another configuration"):
+        run_cell(cells[0], tmp_path / cells[0].run().folder, other)
