@@ -80,9 +80,8 @@ def _opened(options: EvaluateOptions, split: str) -> tuple["Pair", dict[str, Any
     from lt2theory.training.runtime import Runtime
 
     runtime = Runtime.of(options.device, options.dtype)
-    teacher, student = (
-        load_teacher(path, device=runtime.device) for path in (options.teacher, options.student)
-    )
+    teacher = load_teacher(options.teacher, device=runtime.device)
+    student = load_teacher(options.student, device=runtime.device, field="student")
     corpus = open_text(options.text, options.teacher, options.out.absolute().parent)
     about = {
         "student": {"name": student.name, "weights": weights_fingerprint(student.model)},

@@ -1,6 +1,7 @@
 """`lt2 linearize select STUDENT`: which layers of a hybrid keep softmax."""
 
 from dataclasses import dataclass
+from os import environ
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ def run(argv: list[str]) -> int:
     check_file(copy.json, "--json")
     check_folder(options.out, "--out")
     progress = TerminalProgress()
-    teacher, student = load_teacher(options.teacher), load_teacher(options.student)
+    teacher = load_teacher(options.teacher)
+    student = load_teacher(options.student, field="student")
     corpus = open_text(
         options.text, options.teacher, options.out.absolute().parent, progress=progress
     )
@@ -86,10 +88,11 @@ def run(argv: list[str]) -> int:
         progress=progress,
         seconds=None if options.minutes is None else 60 * options.minutes,
     )
-    if copy.json is not None:
-        write_json(copy.json, summary)
-    _print(summary)
-    print(options.out / RECIPE)
+    if environ.get("RANK", "0") == "0":  # of several processes one speaks
+        if copy.json is not None:
+            write_json(copy.json, summary)
+        _print(summary)
+        print(options.out / RECIPE)
     return DONE
 
 

@@ -3,12 +3,15 @@
 import torch
 
 from lt2theory.linearize.copying import copy_around_mixers, copy_mixer
+from lt2theory.linearize.hybrids import restored_config
 from lt2theory.linearize.recipe import Recipe
+from lt2theory.linearize.selection import SelectionConfig
 from lt2theory.linearize.stages import Stage
 from lt2theory.linearize.views import block_at, mixer_at
 from lt2theory.models import LoopedConfig, LoopedModel
-from lt2theory.training.lm import Execution, LmConfig
+from lt2theory.training.lm import Execution, LmConfig, resolve
 from lt2theory.training.lm.checks import check_execution
+from lt2theory.training.text import Corpus
 
 
 def check_recipe(
@@ -39,6 +42,39 @@ def check_recipe(
             _check_stage(stage, run, teacher, execution, size)
         except ValueError as error:
             raise ValueError(f"stages: {stage.name!r}: {error}") from error
+
+
+def check_selection(
+    config: SelectionConfig,
+    student: LoopedConfig,
+    teacher: LoopedModel,
+    corpus: Corpus,
+    execution: Execution,
+    size: int,
+) -> None:
+    """Refuse what would fail only once runs of a selection are begun, or after the last.
+
+    Args:
+        config: How layers are chosen.
+        student: Config of the all-linear student.
+        teacher: The teacher.
+        corpus: The text.
+        execution: How runs are to be carried out.
+        size: Processes.
+
+    Raises:
+        ValueError: A run cannot be carried out, or the eval split is too short to probe on.
+    """
+    stage = config.stage(0)
+    model = restored_config(student, teacher.config, stage.restore)
+    run = resolve(stage.run(model, seed=0, dtype=config.dtype), corpus)
+    _check_stage(stage, run, teacher, execution, size)
+    present = corpus.manifest.splits["eval"].tokens
+    if config.probe_length > present:
+        raise ValueError(
+            f"probe_length: {config.probe_length} must be at most the {present} tokens of the "
+            f"eval split of {corpus.folder}"
+        )
 
 
 def _check_stage(

@@ -94,15 +94,16 @@ def score_table(scores: Float[Tensor, "seeds layers"], count: int) -> pd.DataFra
     )
 
 
-def check_count(count: int, num_layers: int) -> None:
+def check_count(count: int, num_layers: int, *, name: str = "count") -> None:
     """Refuse a number of layers that cannot be chosen.
 
     Args:
         count: How many.
         num_layers: Of how many.
+        name: What the number is called.
 
     Raises:
         ValueError: It is below 1 or above `num_layers`.
     """
     if not 1 <= count <= num_layers:
-        raise ValueError(f"count: {count} must be >= 1 and <= {num_layers}")
+        raise ValueError(f"{name}: {count} must be >= 1 and <= {num_layers}")

@@ -19,6 +19,7 @@ from lt2theory.linearize.results import (
     LinearizeSummary,
 )
 from lt2theory.linearize.sources import Sources, depends_on, plan
+from lt2theory.linearize.texts import stage_windows
 from lt2theory.runs import Progress, RunFolder
 from lt2theory.runs.prepare import remove_tree
 from lt2theory.training.lm import Execution
@@ -68,6 +69,11 @@ def run_recipe(
         session = stack.enter_context(open_session(execution, seconds=seconds))
         ranks = session.ranks
         check_recipe(recipe, runs, sources.teacher.model, execution, ranks.size)
+        # Conversations are read here, where nothing is written yet.
+        windows = [
+            stage_windows(stage, sources.corpus, sources.chat, recipe.seed)
+            for stage in recipe.stages
+        ]
         run = stack.enter_context(
             shared_folder(ranks, folder, KIND, header, identity, overwrite=overwrite)
         )
@@ -78,7 +84,7 @@ def run_recipe(
             if run is not None:
                 _begin(run, overwrite=overwrite)
         linearization = Linearization(recipe, sources, session, folder, run, header)
-        summary = linearization.run_stages(runs, progress)
+        summary = linearization.run_stages(runs, windows, progress)
         if run is not None:
             run.write_summary(summary.model_dump(mode="json"))
         return summary

@@ -23,7 +23,7 @@ from lt2theory.linearize.results import (
 )
 from lt2theory.linearize.sources import Sources
 from lt2theory.linearize.stages import Stage
-from lt2theory.linearize.texts import eval_tokens, stage_windows, train_tokens
+from lt2theory.linearize.texts import eval_tokens, train_tokens
 from lt2theory.linearize.topk_store import TopKStore
 from lt2theory.models import LoopedModel
 from lt2theory.runs import Progress, RunFolder, config_hash, read_json, write_json
@@ -37,6 +37,7 @@ from lt2theory.training.lm.session import (
 )
 from lt2theory.training.lm.step import Learner, lm_runtime
 from lt2theory.training.records import checked
+from lt2theory.training.text import Windows
 
 RECOVERY = "recovery.json"
 
@@ -73,11 +74,14 @@ class Linearization:
         self.teacher = sources.teacher.model
         self.configs = recipe.students(self.teacher.config)
 
-    def run_stages(self, runs: list[LmConfig], progress: Progress | None) -> LinearizeSummary:
+    def run_stages(
+        self, runs: list[LmConfig], windows: list[Windows], progress: Progress | None
+    ) -> LinearizeSummary:
         """Make the student and run the stages that are not done.
 
         Args:
             runs: The runs of the stages.
+            windows: What each reads.
             progress: Told how far each is, in the first process.
 
         Returns:
@@ -96,10 +100,8 @@ class Linearization:
             raise ValueError("start: gives a student whose loss is no number; choose another one")
         results: list[StageResult] = []
         steps, before = 0, self.identity
-        for number, (stage, config) in enumerate(
-            zip(self.recipe.stages, runs, strict=True), start=1
-        ):
-            result = self._run_stage(number, stage, config, before, steps, progress)
+        for number, (config, read) in enumerate(zip(runs, windows, strict=True), start=1):
+            result = self._run_stage(number, config, read, before, steps, progress)
             results.append(result)
             before, steps = result.run.config_hash, steps + result.run.steps
             if result.run.status != "finished" or self._is_lost(result.recovery):
@@ -121,19 +123,20 @@ class Linearization:
     def _run_stage(
         self,
         number: int,
-        stage: Stage,
         config: LmConfig,
+        windows: Windows,
         before: str,
         steps: int,
         progress: Progress | None,
     ) -> StageResult:
+        stage = self.recipe.stages[number - 1]
         own = stage_folder(self.folder, number, stage.name)
         summary = train_in(
             self.session,
             config,
             self.sources.corpus,
             folder=own,
-            task=self._task(number, stage, before),
+            task=self._task(number, windows, before),
             progress=progress,
         )
         ended = summary.status == "finished"
@@ -162,8 +165,9 @@ class Linearization:
             )
             save_start(self.folder, student.model)
 
-    def _task(self, number: int, stage: Stage, before: str) -> Task:
+    def _task(self, number: int, windows: Windows, before: str) -> Task:
         """What the run of a stage does."""
+        stage = self.recipe.stages[number - 1]
         told = stage.model_dump(mode="json", include={"objective", "trained", "other_rate"})
         told |= {"restore": list(stage.restore), "data": stage.data, "before": before}
 
@@ -180,7 +184,6 @@ class Linearization:
             factors = stage.prepare(student)
             return Learner(student, objective, factors, stage.objective.whole)
 
-        windows = stage_windows(stage, self.sources.corpus, self.sources.chat, self.recipe.seed)
         return Task(STAGE_KIND, {"stage": told}, learner, windows)
 
     def _store(self, stage: Stage, config: Distillation) -> TopKStore | None:

@@ -5,6 +5,7 @@ trained for some steps, and layers are ranked by the divergence at a fixed step.
 a restored layer is softmax in every loop, and the divergences of all loops are added up.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ class SelectionConfig(Frozen):
             ValueError: There are not so many.
         """
         found = -(-num_layers // 4) if self.keep is None else self.keep
-        check_count(found, num_layers)
+        check_count(found, num_layers, name="keep")
         return found
 
     def stage(self, layer: int) -> Stage:
@@ -153,10 +154,11 @@ def restoration_runs(
             summary = train_in(
                 session, run, sources.corpus, folder=own, task=task, progress=progress
             )
-            if summary.status != "finished":
+            course = _course(own, run)
+            if summary.status != "finished" or course["kl"].isna().any():
                 raise ValueError(f"learning_rate: {config.learning_rate} let {own} diverge")
             _drop_weights(session, own)
-            tables.append(_course(own, run).assign(layer=layer, seed=seed))
+            tables.append(course.assign(layer=layer, seed=seed))
     return pd.concat(tables, ignore_index=True)[["layer", "seed", "step", "kl"]]
 
 
@@ -185,9 +187,9 @@ def _course(folder: Path, run: LmConfig) -> pd.DataFrame:
 
 
 def _summed(metrics: dict[str, float], loops: int) -> float:
-    if loops == 1:
-        return metrics["kl"]
-    return sum(metrics[f"loop_{loop}_kl"] for loop in range(1, loops + 1))
+    # Where no step since the record before was finite, there is none.
+    names = ["kl"] if loops == 1 else [f"loop_{loop}_kl" for loop in range(1, loops + 1)]
+    return sum(metrics.get(name, math.nan) for name in names)
 
 
 def _drop_weights(session: Session, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Selectors side by side: the trained one, those that need no training, and fixed placements."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lt2theory.linearize.checks import check_selection
 from lt2theory.linearize.choice import (
     bookend_layers,
     highest_layers,
@@ -83,10 +85,14 @@ def select_layers(
         "corpus": corpus_hash(sources.corpus),
     }
     identity = {"label": f"select-{sources.teacher.name}", "seed": 0, "task": "text"}
-    with (
-        open_session(execution, seconds=seconds) as session,
-        shared_folder(session.ranks, folder, KIND, header, identity, overwrite=overwrite) as run,
-    ):
+    with contextlib.ExitStack() as stack:
+        session = stack.enter_context(open_session(execution, seconds=seconds))
+        check_selection(
+            config, student.config, teacher, sources.corpus, execution, session.ranks.size
+        )
+        run = stack.enter_context(
+            shared_folder(session.ranks, folder, KIND, header, identity, overwrite=overwrite)
+        )
         done = session.ranks.from_first(run.summary() if run and run.status == "done" else None)
         if done is not None:
             return dict(done)

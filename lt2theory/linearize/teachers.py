@@ -43,7 +43,11 @@ class Teacher:
 
 
 def load_teacher(
-    path: Path, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+    path: Path,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+    field: str = "teacher",
 ) -> Teacher:
     """Open a teacher.
 
@@ -53,6 +57,7 @@ def load_teacher(
             downloaded, no code of a checkpoint runs.
         dtype: Of its weights. bfloat16 halves memory; its logits then differ in the third digit.
         device: Where it is put.
+        field: What the path is called in refusals.
 
     Returns:
         The teacher.
@@ -65,7 +70,7 @@ def load_teacher(
         return frozen(load_llama(GgufSource(path), dtype=dtype).to(device), path.stem, "gguf")
     if not (path / CONFIG).is_file():
         raise ValueError(
-            f"teacher: {str(path)!r} is not allowed (must be a Hugging Face checkpoint, a run's "
+            f"{field}: {str(path)!r} is not allowed (must be a Hugging Face checkpoint, a run's "
             f"folder, or a {_GGUF} file)"
         )
     if "model_type" in read_json(path / CONFIG):

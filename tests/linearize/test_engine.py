@@ -266,6 +266,11 @@ def test_conversations_are_asked_for(sources: Sources, tmp_path: Path) -> None:
     bare = Sources(sources.teacher, sources.corpus)
     with pytest.raises(ValueError, match="chat: no file given, which stage 'instruction' reads"):
         run_recipe(make_recipe(), HOW, bare, folder=tmp_path / "run")
+    (tmp_path / "chat.jsonl").write_text('{"messages": []}')
+    empty = Sources(sources.teacher, sources.corpus, tmp_path / "chat.jsonl")
+    with pytest.raises(ValueError, match="must hold a turn"):
+        run_recipe(make_recipe(), HOW, empty, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_student_can_be_a_teacher(

@@ -101,8 +101,25 @@ def test_what_cannot_be_selected_is_refused(sources: Sources, tmp_path: Path) ->
         select_layers(model, QUICK, Execution(), sources, folder=tmp_path / "x")
     with pytest.raises(ValueError, match="last: 3 must divide steps, 4"):
         SelectionConfig(steps=4, last=3)
-    with pytest.raises(ValueError, match="count: 4 must be >= 1 and <= 3"):
+    with pytest.raises(ValueError, match="keep: 4 must be >= 1 and <= 3"):
         SelectionConfig(keep=4).count(3)
+    student = student_of(sources)
+    for changes, way, message in (
+        ({"probe_length": 10**6}, Execution(), "probe_length: 1000000 must be at most the"),
+        ({}, Execution(cuda_graph=True), "cuda_graph: True is not possible with HybridObjective"),
+        ({"sequence_length": 10**6}, Execution(), "sequence_length: 1000000 must be at most"),
+    ):
+        config = QUICK.model_copy(update=changes)
+        with pytest.raises(ValueError, match=message):
+            select_layers(student, config, way, sources, folder=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_run_that_diverges_is_named(sources: Sources, tmp_path: Path) -> None:
+    config = QUICK.model_copy(update={"learning_rate": 1e30, "last": 1})
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"learning_rate: 1e\+30 let .*layer-00 diverge"):
+            select_layers(student_of(sources), config, Execution(), sources, folder=tmp_path / "x")
     assert [SelectionConfig().count(n) for n in (1, 4, 28, 30)] == [1, 1, 7, 8]
 
 

@@ -1,5 +1,6 @@
 """An evaluation: all its parts, each kept in the folder as soon as it is done."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,12 @@ def evaluate_pair(
         if not path.is_file():
             tell(name)
             path.parent.mkdir(exist_ok=True)
-            write_table(path, measured_table(PARTS[name](pair, config)))
+            try:
+                rows = PARTS[name](pair, config)
+            except ValueError:
+                _take_back(folder)
+                raise
+            write_table(path, measured_table(rows))
         # From the file in either case: an interrupted evaluation ends with the same table.
         tables.append(measured_table([]).pipe(_like, pd.read_parquet(path)))
     table = pd.concat(tables, ignore_index=True)
@@ -82,13 +88,14 @@ def headline(table: pd.DataFrame) -> dict[str, float]:
         table: An evaluation.
 
     Returns:
-        Those that have no kind, layer or loop; of several lengths the first.
+        Those that are numbers and have no kind, layer or loop; of several lengths the first.
     """
     whole = table[table[["kind", "layer", "loop"]].isna().all(axis=1)]
     names = whole["part"] + "." + whole["model"] + "." + whole["metric"]
     found: dict[str, float] = {}
     for name, value in zip(names, whole["value"], strict=True):
-        found.setdefault(str(name), float(value))
+        if math.isfinite(value):
+            found.setdefault(str(name), float(value))
     return found
 
 
@@ -115,3 +122,10 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
             f"out: {str(folder)!r} holds another evaluation (other {', '.join(changed)}); "
             "give another folder"
         )
+
+
+def _take_back(folder: Path) -> None:
+    """Leave a folder free for other settings, where a refusal came before the first part."""
+    if not any((folder / _DONE).iterdir()):
+        (folder / _DONE).rmdir()
+        (folder / _CONFIG).unlink()

@@ -68,7 +68,7 @@ class EvaluationConfig(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> "EvaluationConfig":
-        for name in ("needle_kinds", "needle_lengths", "pairs", "speed_lengths"):
+        for name in ("parts", "needle_kinds", "needle_lengths", "pairs", "speed_lengths"):
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 raise ValueError(

@@ -125,7 +125,7 @@ def test_an_evaluation_is_kept_part_by_part(make_pair: MakePair, folder: Path) -
     table = evaluate_pair(pair, TINY, folder, tell=told.append)
     assert told == list(TINY.parts)
     assert list(table.columns) == list(COLUMNS)
-    assert set(table["part"]) == set(TINY.parts) == set(PARTS) - {"zero_shot"}
+    assert set(table["part"]) == set(TINY.parts) == set(PARTS) - {"zero_shot", "cloze"}
     kept = pd.read_parquet(folder / "evaluation.parquet").astype(table.dtypes.to_dict())
     pd.testing.assert_frame_equal(kept, table)
     (folder / "parts" / "needle.parquet").unlink()
@@ -134,6 +134,20 @@ def test_an_evaluation_is_kept_part_by_part(make_pair: MakePair, folder: Path) -
     pd.testing.assert_frame_equal(again, table)
     with pytest.raises(ValueError, match="holds another evaluation"):
         evaluate_pair(pair, TINY.model_copy(update={"seed": 1}), folder)
+
+
+def test_settings_that_are_refused_leave_the_folder_free(make_pair: MakePair, folder: Path) -> None:
+    pair, short = make_pair(), TINY.model_copy(update={"needle_lengths": (3,)})
+    with pytest.raises(ValueError, match="needle_lengths: 3 tokens"):
+        evaluate_pair(pair, short.model_copy(update={"parts": ("needle",)}), folder)
+    assert list(folder.iterdir()) == []
+    config = TINY.model_copy(update={"parts": ("recovery",)})
+    assert len(evaluate_pair(pair, config, folder))
+
+
+def test_a_part_is_named_once() -> None:
+    with pytest.raises(ValueError, match="parts: got .* allowed are different values"):
+        EvaluationConfig(parts=("recovery", "recovery"))
 
 
 def test_pairs_are_of_one_vocabulary(make_pair: MakePair) -> None:
