@@ -81,17 +81,16 @@ class FusedAttention(PackedBlock):
         options, held = self.options, buffer.slot.tensors() | buffer.pooled
         # A block that is longer than the buffer is never complete, whatever its size.
         size = min(options.block_size, held["keys"].shape[1] + 1) if buffer.pooled else 0
-        if not (size and self._as_it_comes):
-            place_token(
-                projected,
-                held,
-                heads=options.num_heads,
-                length=length,
-                first=first,
-                turns=self.turns,
-                index=self.index,
-                block_size=size,
-            )
+        place_token(
+            projected,
+            held,
+            heads=options.num_heads,
+            length=length,
+            first=first,
+            turns=self.turns,
+            index=self.index,
+            block_size=size,
+        )
         if size or self.index or buffer.ring:
             return self._attend_to_chosen(projected, held, length, first, size=size)
         return self._attend_to_all(projected, held, length, first)
@@ -129,7 +128,6 @@ class FusedAttention(PackedBlock):
                 first=first,
                 block_size=size,
                 num_blocks=options.num_blocks,
-                buffers=(held["keys"], held["values"]) if self._as_it_comes else None,
             )
         return chosen_attention(
             projected,
@@ -165,11 +163,6 @@ class FusedAttention(PackedBlock):
             return o
         gate = projected[:, self.gate : self.gate + o.shape[1]]
         return (o * torch.sigmoid(at_least_float32(gate))).to(o.dtype)
-
-    @property
-    def _as_it_comes(self) -> bool:
-        """Whether a head's key is kept as projected and read by one query head."""
-        return self.turns is None and self.options.num_kv_heads == self.options.num_heads
 
     @property
     def gate(self) -> int | None:

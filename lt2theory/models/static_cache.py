@@ -5,18 +5,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from lt2theory.mixers import (
-    MIXERS,
-    DeepSeekSparseAttention,
-    LinearMixer,
-    Slot,
-    WindowAttention,
-)
+from lt2theory.mixers import MIXERS, LinearMixer, Slot, WindowAttention
 from lt2theory.mixers.base import AttentionMixer
 from lt2theory.models.cache import LoopCache
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.pattern import LayerSpec
-from lt2theory.ops.fused.buffers import with_heads_ahead
 from lt2theory.ops.fused.sparse_step import pooled_blocks
 
 BY_POSITION = frozenset({"keys", "values", "index_keys"})
@@ -105,18 +98,11 @@ def new_buffers(
         assert issubclass(mixer, LinearMixer | AttentionMixer)
         long = capacity_of(config, spec, capacity)
         made = {name: _buffer(name, source, long) for name, source in held.tensors().items()}
-        # A head's keys lie side by side, so that a block of them is one piece. DSA's heads read
-        # the same scattered keys, whose heads are one piece if they lie side by side instead.
-        if not issubclass(mixer, DeepSeekSparseAttention):
-            by_head = {name: made[name] for name in ("keys", "values") if name in made}
-            made |= {name: with_heads_ahead(x) for name, x in by_head.items()}
         buffers[place] = StaticSlot(Slot(**made), ring=issubclass(mixer, WindowAttention))
         buffers[place].load(held, cache.length)
         if spec.mixer == "nsa":
             buffers[place].pooled = {
-                f"pooled_{name}": with_heads_ahead(
-                    pooled_blocks(made[name], first, config.block_size)
-                )
+                f"pooled_{name}": pooled_blocks(made[name], first, config.block_size)
                 for name in ("keys", "values")
             }
     return buffers

@@ -1,9 +1,8 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 """NSA's compressed branch for one new token, and the choice of blocks by its probabilities.
 
-One kernel, which can also write what is new where it is kept, as `place_token` does. The means of
-the blocks are split among programs, and whichever program of a key head comes last joins what all
-have found and takes the most important blocks.
+One kernel: the means of the blocks are split among programs, and whichever program of a key head
+comes last joins what all have found and takes the most important blocks.
 """
 
 from typing import no_type_check
@@ -12,57 +11,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lt2theory.ops.fused.buffers import row_strides
 from lt2theory.ops.fused.triton_highest import LOWEST, take_highest
-from lt2theory.ops.fused.triton_overlap import (
-    fetch_to_l2,
-    let_next_start,
-    overlaps,
-    pieces,
-    wait_for_last,
-)
-from lt2theory.ops.fused.triton_place import place_key, place_value
+from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 
 MOST_BLOCKS = 8192
 """Blocks of a buffer that one program can rank."""
 _AT_A_TIME, _STAGES, _PROGRAMS = 8, 4, 528
 """Blocks of a tile, stages of its pipeline, and programs that are at work at once."""
-_REGISTERS, _GUESSES, _PIECES = 128, 16, 4
-"""Registers of a thread (as few as it takes for four programs a multiprocessor), guesses at a time
-in the choice, and pieces in which a mean is asked for ahead."""
-
-
-@triton.jit
-@no_type_check
-def _ask_ahead(
-    MEAN_K, MEAN_V, begin, complete, step,
-    SHARE: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, BA: tl.constexpr,
-    PIECES: tl.constexpr,
-):  # fmt: skip
-    """Ask for the means of one share."""
-    n = begin + tl.minimum(tl.arange(0, BA), SHARE - 1)
-    at = tl.maximum(tl.minimum(n, complete - 1), 0) * step
-    piece = tl.arange(0, PIECES)
-    fetch_to_l2(MEAN_K + at[:, None] * DK + piece[None, :] * (DK // PIECES), DK // PIECES, True)
-    fetch_to_l2(MEAN_V + at[:, None] * DV + piece[None, :] * (DV // PIECES), DV // PIECES, True)
-
-
-@triton.jit
-@no_type_check
-def _place(
-    at, HEAD_K, HEAD_V, MEAN_K, MEAN_V, LENGTH, first, position, step, mean_step, g, split,
-    SIZE: tl.constexpr, SHARE: tl.constexpr, G: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
-    BH: tl.constexpr, BV: tl.constexpr,
-):  # fmt: skip
-    """Write what is new of a head, in the one program that may read its mean."""
-    if split == position // SIZE // SHARE:
-        place = position + first
-        place_key(at + g * DK, HEAD_K, MEAN_K, LENGTH, place, position, step, mean_step,
-                  DK, SIZE, False, BH)  # fmt: skip
-        place_value(at + G * DK + g * DV, HEAD_V, MEAN_V, place, position, step, mean_step,
-                    DV, SIZE, BV)  # fmt: skip
-        # Other threads of the program load the mean.
-        tl.debug_barrier()
+_REGISTERS, _GUESSES = 128, 16
+"""Of a thread (as few as it takes for four programs a multiprocessor); at a time in the choice."""
 
 
 @triton.jit
@@ -95,40 +52,24 @@ def _importance(
 @triton.jit
 @no_type_check
 def _block_kernel(
-    P, POOLED_K, POOLED_V, KEYS, VALUES,
-    LENGTH, FIRST, SCORES, ACC, TOP, TOTAL, ARRIVED, READ, CHOSEN,
-    scale, blocks, stride, of_row, step, of_head, means_of_row, mean_step, means_of_head,
+    P, POOLED_K, POOLED_V, LENGTH, FIRST, SCORES, ACC, TOP, TOTAL, ARRIVED, READ, CHOSEN,
+    scale, blocks, stride,
     SIZE: tl.constexpr, NB: tl.constexpr, SHARE: tl.constexpr, SPLITS: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, BS: tl.constexpr,
-    BC: tl.constexpr, BH: tl.constexpr, BA: tl.constexpr, STAGES: tl.constexpr,
-    GUESSES: tl.constexpr, PLACE: tl.constexpr, PIECES: tl.constexpr, PDL: tl.constexpr,
+    BC: tl.constexpr, STAGES: tl.constexpr, GUESSES: tl.constexpr,
+    PDL: tl.constexpr,
 ):  # fmt: skip
-    """One program a row, query head and share of the blocks; scores lie as `[b h c]`.
-
-    With PLACE, where every query head has a key head, the program of the newest block also writes
-    the key, the value and the mean, before it reads any. Nobody else reads them here.
-    """
+    """One program a row, query head and share of the blocks; scores lie as `[b h c]`."""
     query = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     b = query // (G * R)
     head = query % (G * R)
     g = head // R
-    first = tl.load(FIRST + b)
-    position = tl.load(LENGTH) - 1 - first
-    complete = (position + 1) // SIZE
-    means = b * means_of_row + g * means_of_head
-    MEAN_K = POOLED_K + means * DK
-    MEAN_V = POOLED_V + means * DV
-    if PIECES > 0:
-        _ask_ahead(MEAN_K, MEAN_V, split * SHARE, complete, mean_step, SHARE, DK, DV, BA, PIECES)
     wait_for_last(PDL)
     let_next_start(PDL)
-    if PLACE:
-        kept = b * of_row + g * of_head
-        _place(P + b * stride + G * DK, KEYS + kept * DK, VALUES + kept * DV, MEAN_K, MEAN_V,
-               LENGTH, first, position, step, mean_step, g, split,
-               SIZE, SHARE, G, DK, DV, BH, BV)  # fmt: skip
+    position = tl.load(LENGTH) - 1 - tl.load(FIRST + b)
+    complete = (position + 1) // SIZE
     c = tl.arange(0, BK)
     w = tl.arange(0, BV)
     q = tl.load(P + b * stride + head * DK + c, mask=c < DK, other=0.0).to(tl.float32) * scale
@@ -139,11 +80,11 @@ def _block_kernel(
     for i in tl.range(0, SHARE, BN, num_stages=STAGES):
         n = split * SHARE + i + tl.arange(0, BN)
         real = n < complete
-        at = n.to(tl.int64) * mean_step
+        at = (b * blocks + n) * G + g
         k_mask = real[:, None] & (c < DK)[None, :]
-        k = tl.load(MEAN_K + at[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
+        k = tl.load(POOLED_K + at[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
         v_mask = real[:, None] & (w < DV)[None, :]
-        v = tl.load(MEAN_V + at[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
+        v = tl.load(POOLED_V + at[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
         s = tl.sum(k.to(tl.float32) * q[None, :], 1)
         tl.store(SCORES + query * blocks + n, s, mask=real)
         s = tl.where(real, s, float("-inf"))
@@ -194,34 +135,25 @@ def choose_blocks(
     first: Tensor,
     block_size: int,
     num_blocks: int,
-    buffers: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Attention to the means of the complete blocks, and the most important of them.
 
     Args:
         projected: Rows that begin with the queries (h*k) `[b n]`.
         pooled_keys: Means of the keys `[b c g k]`, float32; c is at most `MOST_BLOCKS`.
-        pooled_values: Means of the values `[b c g v]`, float32; they lie as those of the keys do.
+        pooled_values: Means of the values `[b c g v]`, float32.
         arrived: Counters `[b g]`, int32, all 0; they are 0 again afterwards.
         heads: Query heads h.
         length: Tokens so far, the newest included: int64 `[1]`.
         first: First real position of every row `[b]`, int64.
         block_size: Tokens of a block.
         num_blocks: Blocks that are taken, the newest token's own among them.
-        buffers: Keys and values `[b capacity g ...]`, if this is to write the newest token's, which
-            stand behind the queries, and the mean of a block that they complete: `place_token`
-            without rotation, with as many key heads as query heads.
 
     Returns:
         What the branch read `[b h v]`, float32, and the blocks `[b g n]`, int32: the own one, then
         the most important ones by number, of equals the earlier ones; -1 where there is none.
-
-    Raises:
-        ValueError: Buffers are given, and key heads are fewer than query heads.
     """
     (batch, blocks, groups, width), wide = pooled_keys.shape, pooled_values.shape[-1]
-    if buffers is not None and groups != heads:
-        raise ValueError(f"buffers: got {groups} key heads, must be None or have {heads}")
     share = triton.cdiv(blocks, min(32, max(1, _PROGRAMS // (batch * heads))))
     share = triton.cdiv(share, _AT_A_TIME) * _AT_A_TIME
     splits = triton.cdiv(blocks, share)
@@ -233,18 +165,13 @@ def choose_blocks(
     read = pooled_keys.new_empty(batch, heads, wide)
     chosen = arrived.new_empty(batch, groups, count)
     early = overlaps(projected.device)
-    keys, values = buffers or (pooled_keys, pooled_values)
     _block_kernel[(batch * heads, splits)](
-        projected, pooled_keys, pooled_values, keys, values, length, first, scores, acc, top,
-        total, arrived, read, chosen, width**-0.5, blocks, projected.stride(0),
-        *row_strides(keys, values), *row_strides(pooled_keys, pooled_values),
+        projected, pooled_keys, pooled_values, length, first, scores, acc, top, total, arrived,
+        read, chosen, width**-0.5, blocks, projected.stride(0),
         SIZE=block_size, NB=count, SHARE=share, SPLITS=splits,
         G=groups, R=heads // groups, DK=width, DV=wide,
         BN=_AT_A_TIME, BK=triton.next_power_of_2(width), BV=triton.next_power_of_2(wide),
-        BS=triton.next_power_of_2(splits), BC=size, BH=triton.next_power_of_2(-(-width // 2)),
-        BA=triton.next_power_of_2(share), STAGES=_STAGES, GUESSES=_GUESSES,
-        PLACE=buffers is not None,
-        PIECES=pieces(_PIECES, pooled_keys, pooled_values) if early else 0, PDL=early, num_warps=4,
-        maxnreg=_REGISTERS, launch_pdl=early,
+        BS=triton.next_power_of_2(splits), BC=size, STAGES=_STAGES, GUESSES=_GUESSES, PDL=early,
+        num_warps=4, maxnreg=_REGISTERS, launch_pdl=early,
     )  # fmt: skip
     return read, chosen

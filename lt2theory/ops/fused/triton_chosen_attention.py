@@ -14,82 +14,69 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lt2theory.ops.fused.buffers import row_strides
-from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, pieces, wait_for_last
-from lt2theory.ops.fused.triton_shares import (
-    ask_for_window,
-    find_keys,
-    held,
-    join_shares,
-    load_tile,
-)
+from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
+from lt2theory.ops.fused.triton_shares import find_keys, join_shares
 
-_KEYS, _PIECES = 64, 2
-"""Keys of a tile, and pieces in which each is asked for ahead."""
+_KEYS = 64
+"""Keys of a tile."""
+
+
+@triton.jit
+@no_type_check
+def _tile(HEAD, at, real, begin, D: tl.constexpr, B: tl.constexpr):
+    """Numbers begin to begin + B of the width D of some keys or values."""
+    c = begin + tl.arange(0, B)
+    return tl.load(
+        HEAD + at[:, None] * D + c[None, :], mask=real[:, None] & (c < D)[None, :], other=0.0
+    )
 
 
 @triton.jit
 @no_type_check
 def _chosen_kernel(
     P, K, V, LENGTH, FIRST, CHOSEN, COMPRESSED, ACC, TOP, TOTAL, ARRIVED, OUT,
-    scale, capacity, of_row, step, of_head, stride, branches_at, gate_at,
+    scale, capacity, stride, branches_at, gate_at,
     NB: tl.constexpr, SIZE: tl.constexpr, GL: tl.constexpr, WINDOW: tl.constexpr,
     SHARE: tl.constexpr, LISTED: tl.constexpr, SPLITS: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BRANCHES: tl.constexpr, GATE: tl.constexpr,
     BR: tl.constexpr, BN: tl.constexpr, BS: tl.constexpr,
     BK: tl.constexpr, RK: tl.constexpr, BV: tl.constexpr, RV: tl.constexpr, WIDE: tl.constexpr,
-    PREC: tl.constexpr, STAGES: tl.constexpr, PIECES: tl.constexpr, PDL: tl.constexpr,
+    PREC: tl.constexpr, STAGES: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row, key head and share; LISTED shares of the blocks, then of the window.
-
-    Those of the window begin first: they know their keys before the kernel ahead has ended.
 
     Widths are cut in two, BK and RK, BV and RV, each a power of two: little of a tile is empty.
     """
     group = tl.program_id(0).to(tl.int64)
-    split = (tl.program_id(1) + LISTED) % SPLITS
+    split = tl.program_id(1)
     b = group // G
     g = group % G
-    length = tl.load(LENGTH)
-    first = tl.load(FIRST + b)
-    K += (b * of_row + g * of_head) * DK
-    V += (b * of_row + g * of_head) * DV
-    in_window = split >= LISTED
-    start = tl.where(in_window, split - LISTED, split) * SHARE
-    if PIECES > 0:
-        n = length - WINDOW + start + tl.arange(0, BN)
-        ask_for_window(K, V, n, in_window, capacity, step, DK, DV, RING, PIECES)
     wait_for_last(PDL)
     let_next_start(PDL)
+    length = tl.load(LENGTH)
+    first = tl.load(FIRST + b)
     r = tl.arange(0, BR)
     q_row = P + b * stride + g * R * DK
+    q = _tile(q_row, r, r < R, 0, DK, BK)
+    if RK > 0:
+        q_rest = _tile(q_row, r, r < R, BK, DK, RK)
     top = tl.full([BR], float("-inf"), tl.float32)
     total = tl.zeros([BR], tl.float32)
     acc = tl.zeros([BR, BV], tl.float32)
     acc_rest = tl.zeros([BR, RV if RV > 0 else 16], tl.float32)
+    in_window = split >= LISTED
+    start = tl.where(in_window, split - LISTED, split) * SHARE
     for i in tl.range(0, SHARE, BN, num_stages=STAGES):
         n, real = find_keys(CHOSEN, start + i, in_window, b, g, length, first, capacity,
                             NB, SIZE, GL, WINDOW, RING, BN)  # fmt: skip
-        at = n * step
-        k = load_tile(K, at, real, 0, DK, BK)
-        if RK > 0:
-            k_rest = load_tile(K, at, real, BK, DK, RK)
-        v = load_tile(V, at, real, 0, DV, BV)
-        if RV > 0:
-            v_rest = load_tile(V, at, real, BV, DV, RV)
-        q = load_tile(q_row, r, r < R, 0, DK, BK)
-        if RK > 0:
-            q_rest = load_tile(q_row, r, r < R, BK, DK, RK)
-        if SHARE == BN:
-            q, k, v = held(q, r < R), held(k, real), held(v, real)
-            if RK > 0:
-                q_rest, k_rest = held(q_rest, r < R), held(k_rest, real)
-            if RV > 0:
-                v_rest = held(v_rest, real)
+        at = (b * capacity + n) * G + g
+        k = _tile(K, at, real, 0, DK, BK)
         s = tl.dot(q, tl.trans(k), input_precision=PREC)
         if RK > 0:
+            k_rest = _tile(K, at, real, BK, DK, RK)
             s = tl.dot(q_rest, tl.trans(k_rest), s, input_precision=PREC)
+        v = _tile(V, at, real, 0, DV, BV)
         s = tl.where(real[None, :], s * scale, float("-inf"))
         higher = tl.maximum(top, tl.max(s, 1))
         base = tl.where(higher == float("-inf"), 0.0, higher)
@@ -98,6 +85,7 @@ def _chosen_kernel(
         total = total * shrink + tl.sum(p, 1)
         acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PREC)
         if RV > 0:
+            v_rest = _tile(V, at, real, BV, DV, RV)
             rest = tl.dot(p.to(v.dtype), v_rest, input_precision=PREC)
             acc_rest = acc_rest * shrink[:, None] + rest
         top = higher
@@ -158,7 +146,7 @@ def chosen_attention(
     Args:
         projected: Rows that begin with the queries (h*k) `[b n]`; the gates stand in them raw.
         keys: `[b capacity g k]`, the newest token's among them.
-        values: `[b capacity g v]`; they lie as the keys do (`row_strides`).
+        values: `[b capacity g v]`.
         arrived: Counters `[b g]`, int32, all 0; they are 0 again afterwards.
         out: Result `[b h*v]`.
         length: Tokens so far, the newest included: int64 `[1]`.
@@ -192,8 +180,7 @@ def chosen_attention(
     _chosen_kernel[(batch * groups, splits)](
         projected, keys, values, length, first, arrived if chosen is None else chosen,
         acc if compressed is None else compressed, acc, top, total, arrived, out,
-        width**-0.5, capacity, *row_strides(keys, values), projected.stride(0),
-        gates.branches or 0, gates.output or 0,
+        width**-0.5, capacity, projected.stride(0), gates.branches or 0, gates.output or 0,
         NB=blocks, SIZE=size, GL=1 if chosen is None else chosen.shape[1], WINDOW=near,
         SHARE=share, LISTED=listed, SPLITS=splits, G=groups, R=heads // groups, DK=width, DV=wide,
         RING=ring, BRANCHES=gates.branches is not None, GATE=gates.output is not None,
@@ -201,7 +188,6 @@ def chosen_attention(
         BS=triton.next_power_of_2(splits), BK=of_k, RK=rest_k, BV=of_v, RV=rest_v,
         WIDE=triton.next_power_of_2(wide),
         PREC="ieee" if out.dtype == torch.float32 else "tf32", STAGES=1 if tiles == 1 else 3,
-        PIECES=pieces(_PIECES, keys, values) if early else 0,
         num_warps=4, PDL=early, launch_pdl=early,
     )  # fmt: skip
     return out

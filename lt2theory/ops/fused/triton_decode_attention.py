@@ -12,7 +12,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lt2theory.ops.fused.buffers import row_strides
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 from lt2theory.ops.triton_softmax import add_tile
 
@@ -22,7 +21,7 @@ _KEYS_AT_A_TIME = 64
 @triton.jit
 @no_type_check
 def _split_kernel(
-    Q, K, V, LENGTH, FIRST, LISTS, ACC, TOP, TOTAL, scale, capacity, of_row, step, of_head, stride,
+    Q, K, V, LENGTH, FIRST, LISTS, ACC, TOP, TOTAL, scale, capacity, stride,
     N: tl.constexpr, GL: tl.constexpr, G: tl.constexpr, R: tl.constexpr,
     DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr,
     BR: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
@@ -33,8 +32,6 @@ def _split_kernel(
     split = tl.program_id(1)
     b = group // G
     g = group % G
-    K += (b * of_row + g * of_head) * DK
-    V += (b * of_row + g * of_head) * DV
     wait_for_last(PDL)
     let_next_start(PDL)
     length = tl.load(LENGTH)
@@ -67,7 +64,7 @@ def _split_kernel(
             # In a ring, place n holds the newest position that leaves the remainder n.
             position = length - 1 - (length - 1 - n) % capacity if RING else n
             real = (n < stop) & (position >= first)
-        at = n * step
+        at = (b * capacity + n) * G + g
         k_mask = real[:, None] & (c < DK)[None, :]
         k = tl.load(K + at[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
         v_mask = real[:, None] & (w < DV)[None, :]
@@ -126,7 +123,7 @@ def decode_attention(
     Args:
         q: Its queries `[b h k]`.
         keys: `[b capacity g k]`, its own among them.
-        values: `[b capacity g v]`; they lie as the keys do (`row_strides`).
+        values: `[b capacity g v]`.
         length: Tokens so far, itself included: an int64 tensor `[1]` on the device.
         first: First position that every row sees `[b]`, int64.
         lists: The places that are read `[b gl n]`, int32, negative where a list is shorter; one
@@ -155,8 +152,7 @@ def decode_attention(
     _split_kernel[(batch * groups, splits)](
         q, keys, values, length, first,
         length if lists is None else lists.contiguous(), acc, top, total,
-        width**-0.5 if scale is None else scale, capacity,
-        *row_strides(keys, values), q.stride(0),
+        width**-0.5 if scale is None else scale, capacity, q.stride(0),
         N=0 if lists is None else lists.shape[-1], GL=1 if lists is None else lists.shape[1],
         G=groups, R=of_one, DK=width, DV=wide, RING=ring,
         BR=max(16, triton.next_power_of_2(of_one)), BN=_KEYS_AT_A_TIME,

@@ -4,8 +4,8 @@
 A step of decoding is a chain of some hundred kernels of about ten microseconds, and each would
 begin cold: launch, first addresses, first bytes from memory. On Hopper and later a kernel may start
 once every program of the one before has called `let_next_start` (or ended), and load what no kernel
-of the chain writes: weights, lengths, and states as the last token left them. `wait_for_last` then
-holds it until the one before has ended and its stores are visible. A kernel that is launched with
+of the chain writes: weights, and states as the last token left them. `wait_for_last` then holds it
+until the one before has ended and its stores are visible. A kernel that is launched with
 `launch_pdl=overlaps(device)` reads:
 
     ...                     # load weights, states of the last token
@@ -23,8 +23,6 @@ What makes this safe:
   before the next may start: those that wait keep none from running.
 - A kernel that is launched the usual way starts after all before it have ended. One stands between
   any two tokens (the embedding), so what the last token wrote may be loaded before the wait.
-- Where a token stands is computed before the embedding. Kernels that only follow others of the
-  chain may load it before the wait; `decode_attention` also follows kernels of torch, and may not.
 """
 
 from functools import cache
@@ -57,20 +55,6 @@ def _has_dependent_launch(device: torch.device) -> bool:
     return known and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
-def pieces(wanted: int, *rows: torch.Tensor) -> int:
-    """In how many pieces `fetch_to_l2` can ask for every row of some buffers.
-
-    Args:
-        wanted: As many as keep all threads busy.
-        rows: Buffers; their last axis is a row.
-
-    Returns:
-        That many, or 0 where they would not begin and end at multiples of 16 bytes.
-    """
-    even = all(x.shape[-1] * x.element_size() % (16 * wanted) == 0 for x in rows)
-    return wanted if even else 0
-
-
 @triton.jit
 @no_type_check
 def let_next_start(PDL: tl.constexpr):
@@ -96,10 +80,7 @@ def wait_for_last(PDL: tl.constexpr):
 @triton.jit
 @no_type_check
 def fetch_to_l2(places, COUNT: tl.constexpr, PDL: tl.constexpr):
-    """Ask for COUNT elements from each of a block of pointers (to 16 bytes) to be moved to L2.
-
-    They may be written meanwhile: all multiprocessors share it, so a later load sees what is new.
-    """
+    """Ask for COUNT elements from each of a block of pointers (to 16 bytes) to be moved to L2."""
     if PDL:
         BYTES: tl.constexpr = COUNT * places.type.scalar.element_ty.primitive_bitwidth // 8
         size = tl.full(places.shape, BYTES, tl.int32)

@@ -12,7 +12,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from lt2theory.ops.fused.buffers import row_strides
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 
 
@@ -32,33 +31,36 @@ def _rotated(a, b, FREQUENCIES, c, mask, position, ROPE: tl.constexpr):
 @triton.jit
 @no_type_check
 def _keep_mean(
-    HEAD, MEANS, x, c, mask, place, position, step, mean_step,
-    D: tl.constexpr, SIZE: tl.constexpr,
+    BUFFER, POOLED, x, c, mask, b, g, place, position, capacity, blocks,
+    G: tl.constexpr, D: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
-    """Mean of a block that this token (x, rounded) completes; steps lead to the next row."""
+    """Mean of a block that this token (x, rounded) completes; earlier steps wrote the others."""
     if (position + 1) % SIZE == 0:
         total = x.to(tl.float32)
         i = 0
         while i < SIZE - 1:
             n = i + tl.arange(0, 16)
-            before = (place - (SIZE - 1) + n) * step
+            before = b * capacity + place - (SIZE - 1) + n
+            at = BUFFER + (before[:, None] * G + g) * D + c[None, :]
             some = (n < SIZE - 1)[:, None] & mask[None, :]
-            held = tl.load(HEAD + before[:, None] * D + c[None, :], mask=some, other=0.0)
-            total += tl.sum(held.to(tl.float32), 0)
+            total += tl.sum(tl.load(at, mask=some, other=0.0).to(tl.float32), 0)
             i += 16
-        tl.store(MEANS + position // SIZE * mean_step * D + c, total / SIZE, mask=mask)
+        mean_at = POOLED + ((b * blocks + position // SIZE) * G + g) * D + c
+        tl.store(mean_at, total / SIZE, mask=mask)
 
 
 @triton.jit
 @no_type_check
 def _put(
-    HEAD, MEANS, x, c, mask, place, position, step, mean_step, D: tl.constexpr, SIZE: tl.constexpr
-):
+    BUFFER, POOLED, x, c, mask, b, g, place, position, capacity, blocks,
+    G: tl.constexpr, D: tl.constexpr, SIZE: tl.constexpr,
+):  # fmt: skip
     """Write channels c of one head, and their mean over the block if it is complete."""
-    x = x.to(HEAD.dtype.element_ty)
-    tl.store(HEAD + place * step * D + c, x, mask=mask)
+    x = x.to(BUFFER.dtype.element_ty)
+    tl.store(BUFFER + ((b * capacity + place) * G + g) * D + c, x, mask=mask)
     if SIZE > 0:
-        _keep_mean(HEAD, MEANS, x, c, mask, place, position, step, mean_step, D, SIZE)
+        _keep_mean(BUFFER, POOLED, x, c, mask, b, g, place, position, capacity, blocks,
+                   G, D, SIZE)  # fmt: skip
 
 
 # Every arm of the kernel below is a function: the arms of one `if` would have to agree on shapes.
@@ -66,34 +68,31 @@ def _put(
 
 @triton.jit
 @no_type_check
-def place_key(
-    at, HEAD, MEANS, TURNS, place, position, step, mean_step,
-    DK: tl.constexpr, SIZE: tl.constexpr, ROPE: tl.constexpr, BK: tl.constexpr,
+def _place_key(
+    at, KEYS, POOLED, TURNS, b, g, place, position, capacity, blocks,
+    G: tl.constexpr, DK: tl.constexpr, SIZE: tl.constexpr, ROPE: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Rotate a key and write it; BK holds half of it.
-
-    The keys of its head, and their means over blocks of SIZE, begin at HEAD and MEANS.
-    """
+    """Rotate a key and write it."""
     c = tl.arange(0, BK)
     half: tl.constexpr = (DK + 1) // 2
     low, high = c < half, c < DK - half
     x = tl.load(at + c, mask=low, other=0.0).to(tl.float32)
     y = tl.load(at + half + c, mask=high, other=0.0).to(tl.float32)
     x, y = _rotated(x, y, TURNS, c, low, position, ROPE)
-    _put(HEAD, MEANS, x, c, low, place, position, step, mean_step, DK, SIZE)
-    _put(HEAD, MEANS, y, half + c, high, place, position, step, mean_step, DK, SIZE)
+    _put(KEYS, POOLED, x, c, low, b, g, place, position, capacity, blocks, G, DK, SIZE)
+    _put(KEYS, POOLED, y, half + c, high, b, g, place, position, capacity, blocks, G, DK, SIZE)
 
 
 @triton.jit
 @no_type_check
-def place_value(
-    at, HEAD, MEANS, place, position, step, mean_step,
-    DV: tl.constexpr, SIZE: tl.constexpr, BV: tl.constexpr,
+def _place_value(
+    at, VALUES, POOLED, b, g, place, position, capacity, blocks,
+    G: tl.constexpr, DV: tl.constexpr, SIZE: tl.constexpr, BV: tl.constexpr,
 ):  # fmt: skip
-    """Write a value, as `place_key` does a key."""
+    """Write a value."""
     w = tl.arange(0, BV)
     v = tl.load(at + w, mask=w < DV, other=0.0)
-    _put(HEAD, MEANS, v, w, w < DV, place, position, step, mean_step, DV, SIZE)
+    _put(VALUES, POOLED, v, w, w < DV, b, g, place, position, capacity, blocks, G, DV, SIZE)
 
 
 @triton.jit
@@ -140,8 +139,7 @@ def _rotate_in_place(at, TURNS, position, D: tl.constexpr, ROPE: tl.constexpr, B
 @no_type_check
 def _place_kernel(
     P, KEYS, VALUES, POOLED_KEYS, POOLED_VALUES, INDEX_KEYS, GAIN, BIAS, TURNS, INDEX_TURNS,
-    LENGTH, FIRST, eps, stride, capacity, of_row, step, of_head,
-    means_of_row, mean_step, means_of_head, index_q_at, index_k_at,
+    LENGTH, FIRST, eps, stride, capacity, blocks, index_q_at, index_k_at,
     H: tl.constexpr, G: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     DI: tl.constexpr, SIZE: tl.constexpr, ROPE: tl.constexpr,
     BK: tl.constexpr, BV: tl.constexpr, BI: tl.constexpr, PDL: tl.constexpr,
@@ -149,22 +147,19 @@ def _place_kernel(
     """One program a row and head: of keys, values, the indexer's key, then what only rotates."""
     unit = tl.program_id(0)
     b = tl.program_id(1).to(tl.int64)
-    length = tl.load(LENGTH)
-    position = length - 1 - tl.load(FIRST + b)
     wait_for_last(PDL)
     let_next_start(PDL)
+    length = tl.load(LENGTH)
+    position = length - 1 - tl.load(FIRST + b)
     place = (length - 1) % capacity
     row = P + b * stride
     queries: tl.constexpr = 2 * G + (1 if DI > 0 else 0)
-    g = unit % G
-    head = b * of_row + g * of_head
-    means = b * means_of_row + g * means_of_head
     if unit < G:
-        place_key(row + (H + g) * DK, KEYS + head * DK, POOLED_KEYS + means * DK, TURNS,
-                  place, position, step, mean_step, DK, SIZE, ROPE, BK)  # fmt: skip
+        _place_key(row + (H + unit) * DK, KEYS, POOLED_KEYS, TURNS, b, unit, place, position,
+                   capacity, blocks, G, DK, SIZE, ROPE, BK)  # fmt: skip
     elif unit < 2 * G:
-        place_value(row + (H + G) * DK + g * DV, VALUES + head * DV, POOLED_VALUES + means * DV,
-                    place, position, step, mean_step, DV, SIZE, BV)  # fmt: skip
+        _place_value(row + (H + G) * DK + (unit - G) * DV, VALUES, POOLED_VALUES, b, unit - G,
+                     place, position, capacity, blocks, G, DV, SIZE, BV)  # fmt: skip
     elif unit >= queries:
         if unit < queries + H:
             _rotate_in_place(row + (unit - queries) * DK, TURNS, position, DK, ROPE, BK)
@@ -219,7 +214,7 @@ def place_token(
         projected: `[b n]`: queries (h*k), keys (g*k), values (g*v), and the indexer's part.
         buffers: `keys` and `values` `[b capacity g ...]`, position n at place n modulo the
             capacity; with an indexer `index_keys` `[b capacity i]`; with blocks `pooled_keys` and
-            `pooled_values` `[b c g ...]`, float32. Keys and values lie alike (`row_strides`).
+            `pooled_values` `[b c g ...]`, float32.
         heads: Query heads h.
         length: Tokens so far, this one included: int64 `[1]`.
         first: First real position of every row `[b]`, int64.
@@ -240,8 +235,7 @@ def place_token(
     _place_kernel[(units, batch)](
         projected, keys, values, *pooled, index_keys, *norm,
         *((length, length) if turns is None else turns), length, first,
-        0.0 if index is None else index.eps, projected.stride(0), capacity,
-        *row_strides(keys, values), *row_strides(*pooled),
+        0.0 if index is None else index.eps, projected.stride(0), capacity, pooled[0].shape[1],
         0 if index is None else index.queries, 0 if index is None else index.keys,
         H=heads, G=groups, DK=width, DV=wide, DI=inner, SIZE=block_size,
         ROPE=turns is not None,

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
-"""Shares of an attention to chosen keys and a window: what they hold and load, how they join.
+"""Shares of an attention to chosen keys and a window: which keys they hold, and how they join.
 
 The keys are split among programs. Each leaves, for every query head, the highest score of its
 share, the sum of the weights and the weighted values; whichever program comes last joins them.
@@ -9,8 +9,6 @@ from typing import no_type_check
 
 import triton
 import triton.language as tl
-
-from lt2theory.ops.fused.triton_overlap import fetch_to_l2
 
 
 @triton.jit
@@ -36,45 +34,6 @@ def find_keys(
     if RING:
         n = n % capacity
     return n, real
-
-
-@triton.jit
-@no_type_check
-def load_tile(HEAD, at, real, begin, D: tl.constexpr, B: tl.constexpr):
-    """Numbers begin to begin + B of the width D of some keys or values."""
-    c = begin + tl.arange(0, B)
-    return tl.load(
-        HEAD + at[:, None] * D + c[None, :], mask=real[:, None] & (c < D)[None, :], other=0.0
-    )
-
-
-@triton.jit
-@no_type_check
-def held(x, real):
-    """A tile as it is.
-
-    Triton copies what a product takes to shared memory right behind its load, and would wait there
-    with the next load still to be asked for; it does not look behind a choice between numbers.
-
-    Returns:
-        The tile, in registers.
-    """
-    return tl.where(real[:, None], x, 0.0)
-
-
-@triton.jit
-@no_type_check
-def ask_for_window(
-    K, V, n, in_window, capacity, step,
-    DK: tl.constexpr, DV: tl.constexpr, RING: tl.constexpr, PIECES: tl.constexpr,
-):  # fmt: skip
-    """Ask for keys and values of a window, at the positions n or close to them."""
-    if in_window:
-        n = tl.maximum(n, 0)
-        at = tl.minimum(n % capacity if RING else n, capacity - 1)[:, None] * step
-        piece = tl.arange(0, PIECES)[None, :]
-        fetch_to_l2(K + at * DK + piece * (DK // PIECES), DK // PIECES, True)
-        fetch_to_l2(V + at * DV + piece * (DV // PIECES), DV // PIECES, True)
 
 
 @triton.jit
@@ -120,7 +79,7 @@ def join_shares(
     listed_gate /= tl.where(listed_mass > 0, listed_mass, 1.0)
     near_gate /= tl.where(near_mass > 0, near_mass, 1.0)
     sums = tl.zeros([16, BV], tl.float32)
-    for i in tl.static_range(0, SPLITS, 16):  # so that all are asked for at once
+    for i in tl.range(0, SPLITS, 16):
         n = i + tl.arange(0, 16)
         share_at = row * SPLITS + n
         height = tl.load(TOP + share_at, mask=n < SPLITS, other=float("-inf"), cache_modifier=".cg")

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from lt2theory.ops.factors import BlockSparseInputs
-from lt2theory.ops.fused.buffers import row_strides, with_heads_ahead
 from lt2theory.ops.fused.sparse_step import _compressed, _selected, block_step, pooled_blocks
 
 DEVICES = [
@@ -28,10 +27,10 @@ def in_order(blocks: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("length", "size", "count", "window"), [(1, 4, 3, 7), (97, 1, 5, 30), (200, 3, 9, 1)]
 )
-@pytest.mark.parametrize(("equal", "by_head"), [(False, True), (True, False)])
+@pytest.mark.parametrize("equal", [False, True])
 def test_blocks_and_branches(
     device: str, heads: int, groups: int, length: int, size: int, count: int, window: int,
-    equal: bool, by_head: bool,
+    equal: bool,
 ) -> None:  # fmt: skip
     from lt2theory.ops.fused.triton_block_step import choose_blocks
     from lt2theory.ops.fused.triton_chosen_attention import Gates, chosen_attention
@@ -46,8 +45,6 @@ def test_blocks_and_branches(
     first = torch.tensor([0, min(2, length - 1)], device=device)
     where = {"length": torch.tensor([length], device=device), "first": first}
     pooled = [pooled_blocks(x, first, size) for x in (keys, values)]
-    if by_head:
-        keys, values, *pooled = (with_heads_ahead(x) for x in (keys, values, *pooled))
     arrived = torch.zeros(2, groups, dtype=torch.int32, device=device)
     compressed, chosen = choose_blocks(
         row, *pooled, arrived, heads=heads, **where, block_size=size, num_blocks=count
@@ -88,16 +85,14 @@ def test_blocks_and_branches(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("share", "by_head"), [(32, False), (96, True), (None, True)])
-def test_chosen_places_and_a_ring(device: str, share: int | None, by_head: bool) -> None:
+@pytest.mark.parametrize("share", [32, 96, None])
+def test_chosen_places_and_a_ring(device: str, share: int | None) -> None:
     from lt2theory.ops.fused.decode_attention import reference_buffer_attention
     from lt2theory.ops.fused.triton_chosen_attention import chosen_attention
 
     rng = torch.Generator().manual_seed(3)
     q = torch.randn(2, 4, 8, generator=rng).to(device)
     keys, values = (torch.randn(2, 130, 2, n, generator=rng).to(device) for n in (8, 6))
-    if by_head:
-        keys, values = with_heads_ahead(keys), with_heads_ahead(values)
     first = torch.tensor([0, 40], device=device)
     arrived = torch.zeros(2, 2, dtype=torch.int32, device=device)
     places = torch.stack([torch.randperm(90, generator=rng)[:70] for _ in range(2)])[:, None]
@@ -117,61 +112,3 @@ def test_chosen_places_and_a_ring(device: str, share: int | None, by_head: bool)
         )
         wanted = reference_buffer_attention(*exact, **where, ring=True).flatten(1)
         assert (out - wanted).norm() <= 2e-6 * wanted.norm()
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("by_head", [False, True])
-@pytest.mark.parametrize(("length", "size"), [(1, 1), (41, 1), (192, 3), (60, 20), (97, 300)])
-def test_the_newest_is_written_before_it_is_read(
-    device: str, by_head: bool, length: int, size: int
-) -> None:
-    from lt2theory.ops.fused.triton_block_step import choose_blocks
-    from lt2theory.ops.fused.triton_place import place_token
-
-    rng = torch.Generator().manual_seed(length)
-    row = torch.randn(2, 3 * (12 + 12 + 20), generator=rng).to(device)
-    keys, values = (torch.randn(2, 205, 3, n, generator=rng).to(device) for n in (12, 20))
-    first = torch.tensor([0, min(4, length - 1)], device=device)
-    where = {"length": torch.tensor([length], device=device), "first": first}
-    pooled = [pooled_blocks(x, first, size) for x in (keys, values)]
-    arrived = torch.zeros(2, 3, dtype=torch.int32, device=device)
-    found, wanted = (
-        [(with_heads_ahead if by_head else torch.clone)(x) for x in (keys, values, *pooled)]
-        for _ in range(2)
-    )
-    names = ("keys", "values", "pooled_keys", "pooled_values")
-    asked = {"heads": 3, **where, "block_size": size}
-    place_token(row, dict(zip(names, wanted, strict=True)), **asked)
-    right = choose_blocks(row, *wanted[2:], arrived, **asked, num_blocks=4)
-    read = choose_blocks(
-        row, *found[2:], arrived, **asked, num_blocks=4, buffers=(found[0], found[1])
-    )
-    for x, y in zip((*found, *read), (*wanted, *right), strict=True):
-        assert torch.equal(x, y)
-    assert torch.equal(found[0][:, length - 1].flatten(1), row[:, 36:72])
-
-
-def test_newest_of_shared_heads() -> None:
-    pytest.importorskip("triton")
-    from lt2theory.ops.fused.triton_block_step import choose_blocks
-
-    x = torch.zeros(1, 2, 1, 16)
-    number = torch.ones(1, dtype=torch.int64)
-    with pytest.raises(ValueError, match="got 1 key heads, must be None or have 2"):
-        choose_blocks(
-            x.flatten(1), x, x, x, heads=2, length=number, first=number, block_size=1,
-            num_blocks=1, buffers=(x, x),
-        )  # fmt: skip
-
-
-def test_how_buffers_lie() -> None:
-    x, y = torch.zeros(2, 7, 3, 4), torch.zeros(2, 7, 3, 5)
-    assert row_strides(x, y) == (21, 3, 1)
-    assert row_strides(with_heads_ahead(x), with_heads_ahead(y)) == (21, 1, 7)
-    assert with_heads_ahead(x).shape == x.shape
-    with pytest.raises(ValueError, match="must be the same in whole rows"):
-        row_strides(x, with_heads_ahead(y))
-    with pytest.raises(ValueError, match="must be the same in whole rows"):
-        row_strides(torch.zeros(2, 7, 3, 9)[..., :4])
-    with pytest.raises(ValueError, match="rows with gaps"):
-        row_strides(torch.zeros(2, 7, 3, 8)[..., ::2])

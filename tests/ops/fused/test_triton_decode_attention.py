@@ -4,8 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.ops.fused.buffers import with_heads_ahead
-
 DEVICES = [
     pytest.param("cpu", marks=pytest.mark.interpreter),
     pytest.param("cuda", marks=pytest.mark.gpu),
@@ -37,8 +35,6 @@ def test_a_growing_cache(
     v = torch.randn(2, capacity, groups, 20, generator=rng).to(device)
     k[:, length:], v[:, length:] = torch.nan, torch.nan
     first = torch.tensor([0, min(5, length - 1)], device=device)
-    if splits == 3:
-        k, v = with_heads_ahead(k), with_heads_ahead(v)
     found = decode_attention(q, k, v, torch.tensor([length], device=device), first, splits=splits)
     seen = torch.arange(length, device=device)[None] >= first[:, None]
     wanted = plain(q, k[:, :length], v[:, :length], seen)
@@ -59,8 +55,6 @@ def test_a_ring_is_a_window(device: str, length: int) -> None:
     for position in range(length):
         ring_k[:, position % window] = k[:, position]
         ring_v[:, position % window] = v[:, position]
-    if length % 2:
-        ring_k, ring_v = with_heads_ahead(ring_k), with_heads_ahead(ring_v)
     found = decode_attention(
         q, ring_k, ring_v, torch.tensor([length], device=device), first, ring=True
     )
