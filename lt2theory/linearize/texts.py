@@ -1,6 +1,8 @@
 """Texts of a linearization: a corpus in the teacher's tokens, and what is read of it."""
 
 import json
+import time
+from os import environ
 from pathlib import Path
 
 import torch
@@ -47,6 +49,8 @@ def teacher_tokenizer(teacher: Path, root: Path) -> str:
 def open_text(text: Path, teacher: Path, root: Path, *, progress: Progress | None = None) -> Corpus:
     """A corpus, prepared with the teacher's tokenizer where it is not one yet.
 
+    Of several processes the first prepares it; torchrun ends the others if it is refused.
+
     Args:
         text: Folder of a corpus, or a file or folder of text.
         teacher: Path of the teacher.
@@ -65,7 +69,10 @@ def open_text(text: Path, teacher: Path, root: Path, *, progress: Progress | Non
         raise ValueError(f"text: {str(text)!r} is not there (must be a corpus, a file or a folder)")
     config = CorpusConfig(sources=(str(text),), tokenizer=teacher_tokenizer(teacher, root))
     folder = root / f"text-{config_hash(config.model_dump(mode='json'))}"
-    prepare(config, folder, progress=progress)
+    if environ.get("RANK", "0") == "0":
+        prepare(config, folder, progress=progress)
+    while not (folder / MANIFEST).is_file():
+        time.sleep(0.1)
     return Corpus(folder)
 
 
