@@ -42,8 +42,8 @@ def bench_prefill(
 ) -> pd.DataFrame:
     """Time reading a prompt of random tokens.
 
-    A pattern's first setting runs once before, so that its kernels are there. Where memory does not
-    suffice, the batch is halved until it does.
+    Every setting runs once before, so that its kernels are there. Where memory does not suffice,
+    the batch is halved until it does.
 
     Args:
         settings: What to measure; those of one pattern share a model and the sizes of a growth.
@@ -85,7 +85,6 @@ def model_config(setting: Setting) -> LoopedConfig:
 def _bench_pattern(settings: list[Setting], repeats: int, on_row: OnRow) -> list[dict[str, object]]:
     """The settings of one pattern, the shortest context first."""
     model = random_model(model_config(settings[0]))
-    _largest_fit(model, settings[0], 1)
     rows: list[dict[str, object]] = []
     shortest: dict[tuple[int, str], float] = {}
     for setting in settings:
@@ -115,7 +114,9 @@ def _largest_fit(model: LoopedModel, setting: Setting, repeats: int) -> tuple[in
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         try:
-            ms = median_ms(reader(model, replace(setting, batch=rows)), repeats)
+            read = reader(model, replace(setting, batch=rows))
+            read()  # another length may need kernels that are not compiled yet
+            ms = median_ms(read, repeats)
         except torch.cuda.OutOfMemoryError:
             rows //= 2  # the traceback holds what it had, until this clause ends
             continue

@@ -99,6 +99,13 @@ def _table(lines: Sequence[Line], content: Mapping[str, Any], numbers: Mapping[s
     return markdown_table(COLUMNS, rows)
 
 
+def _from(row: Mapping[str, Any] | None, beside: Line | None, content: Mapping[str, Any]) -> str:
+    """Whether what stands beside was measured with it."""
+    other = None if beside is None else beside.row(content)
+    together = row is not None and other is not None and row.get("source") == other.get("source")
+    return "same run" if together else "another run"
+
+
 def _cells(line: Line, content: Mapping[str, Any], numbers: Mapping[str, Number]) -> list[str]:
     """The cells of one line, in the order of `COLUMNS`."""
     ours, row = line.ours(content), line.row(content)
@@ -109,7 +116,9 @@ def _cells(line: Line, content: Mapping[str, Any], numbers: Mapping[str, Number]
         number = numbers[line.baseline]
         baseline = f"{told(number.value, line.unit)} ({number.what})"
     else:
-        baseline = "-" if other is None else f"{told(other, line.unit)} (same run)"
+        baseline = (
+            "-" if other is None else f"{told(other, line.unit)} ({_from(row, beside, content)})"
+        )
     shown = [
         f"{name.replace('_', ' ')} {told(row[name])}"
         for name in line.show

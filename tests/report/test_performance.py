@@ -154,3 +154,11 @@ def test_written_and_checked(results: Path, capsys: pytest.CaptureFixture[str]) 
 def test_the_page_is_what_the_results_give() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert page == performance_page(ROOT / "results"), "make performance"
+
+
+def test_what_was_measured_apart_is_said_to_be(results: Path) -> None:
+    path = results / "speed.json"
+    speed = json.loads(path.read_text(encoding="utf-8"))
+    speed["rows"][1]["source"], speed["rows"][2]["source"] = "1234567", "89abcde"
+    path.write_text(json.dumps(speed), encoding="utf-8")
+    assert "| slow | 2.5 ms (another run) | 4 ms |" in performance_page(results)
