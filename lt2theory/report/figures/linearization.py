@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from lt2theory.report.figures.axes import (
     Panels,
@@ -83,13 +83,14 @@ def divergence_by_budget(
     sizes = list(dict.fromkeys(frame["size"].astype(str)))
     figure, panels = new_figure(len(sizes), ax=ax)
     values = numbers(frame, "value")
+    frame = frame.assign(millions=numbers(frame, "budget") / 1e6)
     for panel, size in zip(panels, sizes, strict=True):
         rows = frame[frame["size"].astype(str) == size]
         for name, look in looks.items():
             own = rows[rows["label"].astype(str) == name]
             if len(own):
-                draw_interval_line(panel, own, "budget", look, label=name)
-        length_axis(panel, numbers(rows, "budget"), "tokens")
+                draw_interval_line(panel, own, "millions", look, label=name)
+        length_axis(panel, numbers(rows, "millions"), "million tokens")
         panel.set_yscale("log")
         panel.set_ylim(float(values.min()) / 1.2, float(values.max()) * 1.2)
         _plain_ticks(panel)
@@ -150,8 +151,6 @@ def stage_courses(frame: pd.DataFrame, *, ax: Panels | None = None) -> Figure:
     """
     require_columns(frame, ["stage", "step", "value"], "courses of stages")
     names = list(dict.fromkeys(frame["stage"].astype(str)))
-    if not names:
-        raise ValueError("courses of stages: there is no record, needed is at least one")
     figure, panels = new_figure(len(names), height=2.8, ax=ax)
     for number, (panel, name) in enumerate(zip(panels, names, strict=True)):
         own = frame[frame["stage"].astype(str) == name].sort_values("step")
@@ -164,9 +163,7 @@ def stage_courses(frame: pd.DataFrame, *, ax: Panels | None = None) -> Figure:
 
 
 def _plain_ticks(panel: Axes) -> None:
-    """Plain numbers at the ticks of a logarithmic ordinate."""
-    plain = StrMethodFormatter("{x:g}")
-    panel.yaxis.set_major_formatter(plain)
-    low, high = panel.get_ylim()
-    # Within a decade the main ticks may all lie outside.
-    panel.yaxis.set_minor_formatter(plain if high < 10 * low else NullFormatter())
+    """Plain numbers at 1, 2 and 5 of every decade of a logarithmic ordinate."""
+    panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    panel.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    panel.yaxis.set_minor_locator(NullLocator())
