@@ -1,5 +1,6 @@
 """Sessions of a study: killed and continued, in order of need, packed and unpacked."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,23 @@ def test_another_text_is_refused(folder: Path, tmp_path: Path) -> None:
     other.text = folder / "text"
     with pytest.raises(ValueError, match="of another configuration"):
         run_cell(cells[0], tmp_path / cells[0].run().folder, other)
+
+
+def test_text_is_prepared_in_the_tokens_of_the_teacher(folder: Path, tmp_path: Path) -> None:
+    materials = make_materials(folder, tmp_path / "root")
+    materials.text = folder / "text"
+    known = {cell.name: cell for cell in study_cells("all")}
+    own, real = (materials.corpus(known[name]) for name in ("gates-delta-head-s0", "mixers-gdn-s0"))
+    assert own.vocab_size == real.vocab_size == 258
+    assert own.folder.parent == real.folder.parent == tmp_path / "root"
+    materials.text = tmp_path / "nothing"
+    assert materials.corpus(known["gates-delta-head-s0"]) is own
+    chat = materials.conversations(known["instruction-tuning-s0"])
+    assert chat is not None
+    asked = [json.loads(line)["messages"][0]["content"] for line in chat.read_text().splitlines()]
+    assert {text.split()[0] for text in asked} == {"Continue", "Repeat", "Which"}
+    assert materials.conversations(known["mixers-gdn-s0"]) is None
+    other = make_materials(folder, tmp_path / "other")
+    other.text = tmp_path / "nothing"
+    with pytest.raises(ValueError, match="is not there"):
+        other.corpus(known["mixers-gdn-s0"])
