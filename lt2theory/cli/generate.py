@@ -42,6 +42,19 @@ class GenerateOptions:
     device: Literal["cpu", "cuda"] = "cpu"
     """Where the model runs."""
 
+    def __post_init__(self) -> None:
+        """Refuse what is out of range.
+
+        Raises:
+            ValueError: `seed` or `prompt` is.
+        """
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed: got {self.seed}, allowed are whole numbers >= 0 and < 2**63")
+        try:
+            self.prompt.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"prompt: got {self.prompt!r}, allowed is text ({error})") from None
+
 
 def run(argv: list[str]) -> int:
     """Print how a trained model goes on with a text.

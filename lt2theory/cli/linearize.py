@@ -49,8 +49,8 @@ class LinearizeOptions:
         """
         if self.minutes is not None and not 0 < self.minutes < float("inf"):
             raise ValueError(f"minutes: got {self.minutes}, allowed are numbers > 0")
-        if self.seed is not None and self.seed < 0:
-            raise ValueError(f"seed: got {self.seed}, allowed are whole numbers >= 0")
+        if self.seed is not None and not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed: got {self.seed}, allowed are whole numbers >= 0 and < 2**63")
 
 
 def run(argv: list[str]) -> int:
