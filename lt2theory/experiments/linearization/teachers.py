@@ -83,4 +83,5 @@ def real_teacher() -> LoopedConfig:
         loop_gate=False,
         tie_embeddings=True,
         norm_eps=1e-5,
+        embedding_std=0.02,
     )
