@@ -1,4 +1,4 @@
-"""`lt2 report PATH`: the HTML report of a run folder or of a study."""
+"""`lt2 report PATH`: the HTML report of a run, a study, a linearization or an evaluation."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ class ReportOptions:
     """What is reported, and where to."""
 
     path: tyro.conf.Positional[Path]
-    """Folder of a run or of a study."""
+    """Folder of a run, a study, a linearization, a selection of layers or an evaluation."""
     out: Path | None = None
     """HTML file; report.html in the folder by default, which is written anew each time."""
     overwrite: bool = False
