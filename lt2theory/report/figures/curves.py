@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from lt2theory.report.figures.axes import (
     Panels,
     accuracy_axis,
     arm_legend,
+    log_ordinate,
     mark_vertical,
     new_figure,
     styles_for,
@@ -70,16 +69,19 @@ def learning_curves(
         if metric == "scored_accuracy":
             _finish_accuracy(panel, floors, pass_mark)
         else:
-            _loss_axis(panel, numbers(shown[shown["metric"] == metric], "value"))
+            log_ordinate(panel, numbers(shown[shown["metric"] == metric], "value"))
     arm_legend(axes[0], looks, markers=False, ax=ax)
     return figure
 
 
 def _draw_lines(panel: Axes, rows: pd.DataFrame, looks: Mapping[str, ArmStyle]) -> None:
     for name, look in looks.items():
+        own = rows[rows["label"].astype(str) == name]
+        # A line of one point would not be seen.
+        alone = own.groupby("seed").size().max() == 1
         # One line a seed: an average over seeds would hide when each of them started to learn.
         sns.lineplot(
-            data=rows[rows["label"].astype(str) == name],
+            data=own,
             x="step",
             y="value",
             units="seed",
@@ -87,22 +89,12 @@ def _draw_lines(panel: Axes, rows: pd.DataFrame, looks: Mapping[str, ArmStyle]) 
             errorbar=None,
             color=look.colour,
             linestyle=look.dash,
+            marker=look.marker if alone else None,
             linewidth=1.2,
             alpha=0.8,
             legend=False,
             ax=panel,
         )
-
-
-def _loss_axis(panel: Axes, losses: np.ndarray) -> None:
-    """A logarithmic ordinate unless some loss is 0, with plain numbers at its ticks."""
-    if losses.min() <= 0:
-        return
-    panel.set_yscale("log")
-    plain = StrMethodFormatter("{x:g}")
-    panel.yaxis.set_major_formatter(plain)
-    # Within a decade the main ticks may all lie outside.
-    panel.yaxis.set_minor_formatter(plain if losses.max() < 10 * losses.min() else NullFormatter())
 
 
 def _finish_accuracy(

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator
 
 from lt2theory.report.figures.axes import (
     Panels,
@@ -14,6 +13,7 @@ from lt2theory.report.figures.axes import (
     arm_legend,
     draw_interval_line,
     length_axis,
+    log_ordinate,
     mark_vertical,
     new_figure,
     styles_for,
@@ -91,9 +91,8 @@ def divergence_by_budget(
             if len(own):
                 draw_interval_line(panel, own, "millions", look, label=name)
         length_axis(panel, numbers(rows, "millions"), "million tokens")
-        panel.set_yscale("log")
+        log_ordinate(panel, values)
         panel.set_ylim(float(values.min()) / 1.2, float(values.max()) * 1.2)
-        _plain_ticks(panel)
         panel.set_title(f"teacher {size}")
     panels[0].set_ylabel("divergence (nats a token)")
     arm_legend(panels[0], looks, ax=ax)
@@ -126,10 +125,10 @@ def recovery_by_stage(frame: pd.DataFrame, *, ax: Panels | None = None) -> Figur
     teacher = numbers(frame, "teacher_loss")
     panels[1].plot(x, teacher, color=COLOURS[1], linestyle="--", label="teacher")
     panels[1].set_ylabel("loss (nats a token)")
-    panels[1].legend(loc="upper right")
+    panels[1].legend(loc="best")
+    log_ordinate(panels[0], numbers(frame, "kl"))
+    log_ordinate(panels[1], np.concatenate([numbers(frame, "loss"), teacher]))
     for panel in panels:
-        panel.set_yscale("log")
-        _plain_ticks(panel)
         panel.set_xticks(list(x), names, rotation=20, ha="right")
         panel.set_xlabel("after the stage")
     return figure
@@ -155,15 +154,12 @@ def stage_courses(frame: pd.DataFrame, *, ax: Panels | None = None) -> Figure:
     for number, (panel, name) in enumerate(zip(panels, names, strict=True)):
         own = frame[frame["stage"].astype(str) == name].sort_values("step")
         colour = COLOURS[number % len(COLOURS)]
-        panel.plot(numbers(own, "step"), numbers(own, "value"), color=colour, label=name)
+        # A line of one point would not be seen.
+        marker = "o" if len(own) == 1 else ""
+        x, y = numbers(own, "step"), numbers(own, "value")
+        panel.plot(x, y, color=colour, marker=marker, label=name)
+        panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         panel.set_xlabel("step")
-        mark_vertical(panel, {name: float(numbers(own, "step")[0])})
+        mark_vertical(panel, {name: float(x[0])})
     panels[0].set_ylabel("what is minimised")
     return figure
-
-
-def _plain_ticks(panel: Axes) -> None:
-    """Plain numbers at 1, 2 and 5 of every decade of a logarithmic ordinate."""
-    panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    panel.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    panel.yaxis.set_minor_locator(NullLocator())
