@@ -17,8 +17,9 @@ from lt2theory.report.glossary import terms
 from lt2theory.report.html import write_report
 from lt2theory.report.provenance import provenance_of
 from lt2theory.report.run_report import REPORT
+from lt2theory.report.setting import setting_section
 from lt2theory.report.tables import MISSING, format_number
-from lt2theory.runs import RunFolder, config_table, read_json, run_status
+from lt2theory.runs import RunFolder, read_json, run_status
 
 TERMS = ("loops (T)", "bits per byte")
 BEFORE = "before"
@@ -69,7 +70,7 @@ def linearization_content(run: RunFolder, *, command: str = "") -> Report:
     if not sections:
         raise ValueError(f"{run.path} has measured nothing yet, at least 1 record is needed")
     sections += _beside(run.path)
-    sections.append(_setting(run))
+    sections.append(setting_section(run))
     summary: Mapping[str, Any] = run.summary() if run.status == "done" else {}
     recipe = run.config["recipe"]
     return Report(
@@ -117,7 +118,7 @@ def _selected(run: RunFolder, *, command: str = "") -> Report:
     return Report(
         title=f"Layers that keep softmax: {run.identity['label']}",
         summary=["Selectors side by side: the trained one, and those that need no training."],
-        sections=[selection_section(pd.read_parquet(run.path / SCORES)), _setting(run)],
+        sections=[selection_section(pd.read_parquet(run.path / SCORES)), setting_section(run)],
         glossary=terms(*TERMS),
         provenance=provenance_of([run], command=command),
     )
@@ -224,16 +225,6 @@ def _speed(stages: list[RunFolder]) -> list[Section]:
 def _status(summary: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
     if not summary:
         return "The linearization is not finished; this shows what it has measured so far."
-    told = f"{summary['parameters']:,} parameters, {summary['tokens']:,} tokens"
-    ended = "diverged" if summary["status"] == "diverged" else "ended"
-    return f"A student with mixers {summary['pattern']} {ended} after {told}."
-
-
-def _setting(run: RunFolder) -> Section:
-    options = config_table([run]).drop(columns="run").iloc[0]
-    rows = [(str(name), str(value)) for name, value in options.items()]
-    return Section(
-        title="Setting",
-        question="What exactly was run?",
-        tables=[ReportTable(pd.DataFrame(rows, columns=["option", "setting"]), "All options.")],
-    )
+    size, tokens = f"{summary['parameters']:,} parameters", f"{summary['tokens']:,} tokens"
+    ended = "diverged after" if summary["status"] == "diverged" else "was trained on"
+    return f"A student of {size} with mixers {summary['pattern']} {ended} {tokens}."

@@ -12,13 +12,17 @@ from lt2theory.report.figures import accuracy_by_stage, exact_prefix, learning_c
 from lt2theory.report.glossary import terms
 from lt2theory.report.html import write_report
 from lt2theory.report.provenance import provenance_of
+from lt2theory.report.setting import setting_section
 from lt2theory.report.tables import accuracy_table, counted, format_interval
-from lt2theory.runs import RunFolder, config_table, run_table
+from lt2theory.runs import RunFolder, run_table
 
 REPORT = "report.html"
 NEEDED = {"status", "stages", "steps", "task"}
 """What a finished run's summary.json must hold to be reported."""
-TERMS = ("loops (T)", "rescan", "accumulate", "stage", "scored accuracy", "floor", "splits")
+TERMS = (
+    "loops (T)", "rescan", "accumulate", "stage", "scored accuracy", "floor", "floor's name",
+    "splits",
+)  # fmt: skip
 
 
 def report_run(folder: Path, *, output: Path | None = None, command: str = "") -> Path:
@@ -66,7 +70,7 @@ def run_content(run: RunFolder, *, command: str = "") -> Report:
         _training(run, table, summary, card),
         *_test(run, table, card),
         *_rates(run),
-        _setting(run, summary, card),
+        setting_section(run, _facts(summary, card)),
     ]
     return Report(
         title=f"{run.identity['label']}: {run.identity['task']}, seed {run.identity['seed']}",
@@ -82,16 +86,16 @@ def _status(run: RunFolder, summary: Mapping[str, Any]) -> str:
         return "The run is not finished; this shows what it has measured so far."
     stages, steps = summary["stages"], summary["steps"]
     solved = sum(stage["solved"] for stage in stages)
-    planned = len(run.config["stages"])
+    planned = counted(len(run.config["stages"]), "stage")
     said = {
-        "solved": f"The run solved all of its {planned} stages in {steps:,} steps.",
+        "solved": f"The run solved all of its {planned} in {steps:,} steps.",
         "budget_exhausted": (
-            f"The run solved {solved} of its {planned} stages; the step budget ended the next one "
+            f"The run solved {solved} of its {planned}; the step budget of the next one ran out, "
             f"after {steps:,} steps in all."
         ),
         "diverged": (
             f"The run diverged at step {summary.get('diverged_at')} "
-            f"({summary.get('divergence')}) after solving {solved} of {planned} stages."
+            f"({summary.get('divergence')}) after solving {solved} of {planned}."
         ),
     }
     return said[summary["status"]]
@@ -122,12 +126,14 @@ def _training(
         )
         caption = (
             "Training loss (left) and accuracy on fresh evaluation instances (right) against the "
-            "training step. Vertical lines mark solved stages; floors that are the same at every "
-            "stage are dashed."
+            f"training step.{' Vertical lines mark solved stages.' if marks else ''} Floors that "
+            "are the same at every stage are dashed."
         )
         figures.append(ReportFigure(drawing, caption, f"Learning curves. {' '.join(found)}"))
     checks = [
-        ReportTable(_checks(table, split, card), f"Last {name} of every stage; Wilson intervals.")
+        ReportTable(
+            _checks(table, split, card), f"Last {name} of every stage; 95 % intervals (Wilson)."
+        )
         for split, name in (("eval", "evaluation"), ("confirmation", "confirmation"))
         if len(views.accuracies(table, split))
     ]
@@ -180,8 +186,8 @@ def _test(run: RunFolder, table: pd.DataFrame, card: Mapping[str, Any]) -> list[
                 pass_mark=run.config["pass_mark"],
                 training_stage=int(trained) if pd.notna(trained) else None,
             ),
-            "Scored accuracy on the test split with Wilson intervals over instances; floors are "
-            "dashed.",
+            "Scored accuracy on the test split with 95 % intervals (Wilson, over instances); "
+            "floors are dashed.",
             f"Test accuracy by stage. {' '.join(found)}",
         )
     ]
@@ -233,10 +239,11 @@ def _rates(run: RunFolder) -> list[Section]:
     ]
 
 
-def _setting(run: RunFolder, summary: Mapping[str, Any], card: Mapping[str, Any]) -> Section:
-    options = config_table([run]).drop(columns="run").iloc[0]
-    facts = {
-        "parameters": summary.get("parameters"),
+def _facts(summary: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, object]:
+    """What stands above the options."""
+    size = summary.get("parameters")
+    return {
+        "parameters": None if size is None else f"{size:,}",
         "peak learning rate used": summary.get("learning_rate"),
         **{
             f"task: {name.replace('_', ' ')}": card[name]
@@ -244,10 +251,3 @@ def _setting(run: RunFolder, summary: Mapping[str, Any], card: Mapping[str, Any]
             if name in card
         },
     }
-    rows = [(name, str(value)) for name, value in facts.items() if value is not None]
-    rows += [(str(name), str(value)) for name, value in options.items()]
-    return Section(
-        title="Setting",
-        question="What exactly was run?",
-        tables=[ReportTable(pd.DataFrame(rows, columns=["option", "setting"]), "All options.")],
-    )

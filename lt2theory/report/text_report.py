@@ -14,9 +14,10 @@ from lt2theory.report.glossary import terms
 from lt2theory.report.html import write_report
 from lt2theory.report.provenance import provenance_of
 from lt2theory.report.run_report import REPORT
+from lt2theory.report.setting import setting_section
 from lt2theory.report.tables import counted, format_number
 from lt2theory.report.text_baseline import PRIMED, baselines_of
-from lt2theory.runs import RunFolder, config_table, run_table
+from lt2theory.runs import RunFolder, run_table
 
 TERMS = ("loops (T)", "rescan", "accumulate", "bits per byte", "xz")
 NEEDED = {"status", "steps", "tokens", "parameters"}
@@ -68,7 +69,7 @@ def text_run_content(run: RunFolder, *, command: str = "") -> Report:
         ),
         *_speed(run),
         *_events(table),
-        _setting(run, summary),
+        setting_section(run, {"parameters": f"{summary['parameters']:,}"} if summary else None),
     ]
     return Report(
         title=f"{run.identity['label']}: language model, seed {run.identity['seed']}",
@@ -108,10 +109,14 @@ def _training(run: RunFolder, table: pd.DataFrame) -> Section:
     if len(held_out):
         last, values = held_out.iloc[-1], numbers(held_out, "value")
         best = int(values.argmin())
+        place = int(held_out["step"].iloc[best])
+        here = best == len(values) - 1
+        least = (
+            "the least so far" if here else f"the least was {values[best]:.4f} at step {place:,}"
+        )
         found.append(
             f"Held out: {float(last['value']):.4f} bits per byte at step {int(last['step']):,} "
-            f"({counted(int(last['n']), 'document')}); the least was {values[best]:.4f} at step "
-            f"{int(held_out['step'].iloc[best]):,}."
+            f"({counted(int(last['n']), 'document')}); {least}."
         )
         baselines = baselines_of(run)
         found += _beside(float(last["value"]), baselines)
@@ -187,14 +192,3 @@ def _events(table: pd.DataFrame) -> list[Section]:
             tables=[ReportTable(shown, "Steps that were not finite, and spikes of the loss.")],
         )
     ]
-
-
-def _setting(run: RunFolder, summary: Mapping[str, Any]) -> Section:
-    options = config_table([run]).drop(columns="run").iloc[0]
-    rows = [("parameters", str(summary["parameters"]))] if summary else []
-    rows += [(str(name), str(value)) for name, value in options.items()]
-    return Section(
-        title="Setting",
-        question="What exactly was run?",
-        tables=[ReportTable(pd.DataFrame(rows, columns=["option", "setting"]), "All options.")],
-    )

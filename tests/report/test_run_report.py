@@ -37,7 +37,7 @@ def test_a_solved_run_is_told_from_training_to_test(write_run):
     assert rates.tables[0].frame["learning rate"].tolist() == ["0.001", "0.01"]
     assert rates.tables[0].frame["seed"].tolist() == ["7", "7"]
     rows = dict(setting.tables[0].frame.to_records(index=False))
-    assert rows["parameters"] == "1234"
+    assert rows["parameters"] == "1,234"
     assert rows["model.num_loops"] == "2"
     assert rows["task: supervision"] == "final"
 
@@ -65,7 +65,7 @@ def test_stages_never_reached_do_not_count_as_trained(write_run, line):
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("budget_exhausted", "The run solved 1 of its 2 stages; the step budget ended"),
+        ("budget_exhausted", "The run solved 1 of its 2 stages; the step budget of the next one"),
         ("diverged", "The run diverged at step 301 (the loss is not finite) after solving 1 of 2"),
         ("unfinished", "The run is not finished"),
     ],

@@ -78,7 +78,7 @@ def test_a_run_is_told_beside_xz(write_text_run, corpus, line):
     xz = xz_baseline(corpus)
     assert training.happened == [
         "Training loss: 5.000 nats a token at step 10, 4.000 at step 20.",
-        "Held out: 1.2000 bits per byte at step 20 (4 documents); the least was 1.2000 at step 20.",
+        "Held out: 1.2000 bits per byte at step 20 (4 documents); the least so far.",
         f"Bits per byte of xz -9 {xz.alone:.4f}, xz -9 after the training text {xz.primed:.4f}: "
         "the model spends less than both.",
         f"That is {100 * (1 - 1.2 / xz.primed):.1f} % less than xz with the text.",
@@ -97,7 +97,7 @@ def test_a_run_is_told_beside_xz(write_text_run, corpus, line):
         "step": [7], "what": ["spike"], "loss": ["9.500"],
     }  # fmt: skip
     rows = dict(setting.tables[0].frame.to_records(index=False))
-    assert rows["parameters"] == "1234"
+    assert rows["parameters"] == "1,234"
     assert rows["optimiser.schedule"] == "cosine"
     assert "bits per byte" in render(report)
 
