@@ -9,6 +9,7 @@ from lt2theory.analysis.group_codes import HELD
 from lt2theory.report.content import ReportTable
 
 MOST_ROWS = 30
+WITHOUT = "model without it"
 
 
 def code_tables(tables: Mapping[str, pd.DataFrame]) -> list[ReportTable]:
@@ -25,20 +26,17 @@ def code_tables(tables: Mapping[str, pd.DataFrame]) -> list[ReportTable]:
             _readout_table(tables["group_readout"]),
             "Held-out accuracy of a linear read-out of the residual stream.",
         ),
-        ReportTable(
-            _head_table(tables).head(MOST_ROWS),
-            "By head: the same read-outs of its state, also from products of two numbers of it, "
-            "and the model's accuracy without the head.",
-        ),
+        _by_head(tables),
     ]
     if "group_codes" in tables:
         shown += [
             ReportTable(
                 _code_table(tables["group_codes"]).head(MOST_ROWS),
-                f"Every component that makes up {HELD:.0%} of a state's variance or more: how much "
-                "of the next product's code the transition alone puts in place (± deviation over "
-                "tokens), and how much of what the transitions do on the code's key directions the "
-                "token explains, alone, with the commuting part of the prefix, with all of it.",
+                f"Every component that makes up {100 * HELD:.0f} % of a state's variance or more: "
+                "how much of the next product's code the transition alone puts in place "
+                "(± deviation over tokens), and how much of what the transitions do on the code's "
+                "key directions the token explains, alone, with the commuting part of the prefix, "
+                "with all of it.",
             ),
             ReportTable(
                 _element_table(tables["group_elements"]).head(MOST_ROWS),
@@ -73,6 +71,16 @@ def _readout_table(readout: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
+def _by_head(tables: Mapping[str, pd.DataFrame]) -> ReportTable:
+    frame = _head_table(tables).head(MOST_ROWS)
+    said = (
+        "By head: the same read-outs of its state, beside each the one that also has products of "
+        "two numbers of the state (from pairs)"
+    )
+    silenced = ", and the model's accuracy without the head" if WITHOUT in frame else ""
+    return ReportTable(frame, f"{said}{silenced}.")
+
+
 def _head_table(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     heads = tables["group_heads"].merge(
         tables["group_silenced"][["layer", "head", "accuracy"]], on=["layer", "head"], how="left"
@@ -85,10 +93,11 @@ def _head_table(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             "from pairs": heads["product_pairs"].round(3),
             "commuting part": heads["commuting"].round(3),
             "from pairs ": heads["commuting_pairs"].round(3),
-            "model without it": heads["accuracy"].astype(float).round(3),
         }
     )
-    return frame
+    # Heads are silenced only where the model tracks something.
+    without = heads["accuracy"].astype(float).round(3)
+    return frame if without.isna().all() else frame.assign(**{WITHOUT: without})
 
 
 def _code_table(codes: pd.DataFrame) -> pd.DataFrame:

@@ -50,9 +50,10 @@ def code_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any]) 
             tables=shown,
             notes=[
                 "Rules: a component is held by a head from "
-                f"{HELD:.0%} of its state's variance on, readable from {READABLE:.0%} accuracy on, "
-                f"carried if transitions alone put {CARRIES:.0%} of the next product's code in "
-                f"place, and explained from {EXPLAINED:.0%} of the variance on. Everything is "
+                f"{100 * HELD:.0f} % of its state's variance on, readable from "
+                f"{100 * READABLE:.0f} % accuracy on, carried if transitions alone put "
+                f"{100 * CARRIES:.0f} % of the next product's code in place, and explained from "
+                f"{100 * EXPLAINED:.0f} % of the variance on. Everything is "
                 "fitted on half the words and tested on the others.",
                 *_notes(facts),
             ],

@@ -29,8 +29,9 @@ def influence_section(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, An
         row = table[table["loops_done"] == count].sort_values("distance")
         furthest = int(row.loc[row["reached"], "distance"].max()) if row["reached"].any() else 0
         within = int((row["share"].cumsum() < 0.99 * row["share"].sum()).sum())
-        said = f"After {counted(count, 'loop')} the influence reaches {furthest + 1} tokens back"
-        found.append(f"{said}, itself included; 99 % of it lies within {within} tokens.")
+        reached = counted(furthest + 1, "token")
+        said = f"After {counted(count, 'loop')} the influence reaches {reached} back"
+        found.append(f"{said}, itself included; 99 % of it comes from the last {within + 1}.")
     reach, law = tables.get("reach"), tables.get("law")
     notes = [_probes(table)]
     if reach is None:

@@ -23,7 +23,10 @@ from lt2theory.report.provenance import provenance_of
 from lt2theory.report.tables import counted
 from lt2theory.runs import RunFolder, run_table
 
-TERMS = ("loops (T)", "rescan", "accumulate", "effective rank", "reach", "splits")
+TERMS = (
+    "loops (T)", "rescan", "accumulate", "claim id", "beta", "gate baseline", "effective rank",
+    "orthogonal keys", "reach", "splits",
+)  # fmt: skip
 
 SEMANTICS = {
     "rescan": (

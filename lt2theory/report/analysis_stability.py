@@ -47,9 +47,11 @@ def saw_tooth_section(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, An
         figures=[
             ReportFigure(
                 saw_tooth(rms, mass),
-                "Left: RMS of the residual stream after every block. Right: share of a head's "
-                "weights on the first token, mean over heads (dots: single heads); for recurrences "
-                "shares of the absolute weights with which values are read.",
+                "Left: RMS (root mean square) of the residual stream after every block, median "
+                "over tokens; the band is the middle nine tenths of those behind the first. Right: "
+                "share of a head's weights on the first token, mean over heads (dots: single "
+                "heads); for recurrences shares of the absolute weights with which values are "
+                "read.",
                 f"Saw-tooth. {' '.join(found)}",
             )
         ],

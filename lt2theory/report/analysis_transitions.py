@@ -107,8 +107,8 @@ def transition_section(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, A
         tables=[
             ReportTable(
                 summary,
-                "Medians over tokens, heads and layers that erase; `above 0.1` is the mean number "
-                "of singular values above it, key |cos| the largest between two loops' keys.",
+                "Medians over tokens, heads and layers that erase; above 0.1: mean number of "
+                "singular values above it; key |cos|: the largest between two loops' keys.",
             )
         ],
         notes=[f"What the numbers mean here: {meaning}."],
