@@ -25,6 +25,8 @@ napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = "lt2theory"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_show_copyright = False
 
 

@@ -59,6 +59,14 @@ class Baselines(BaseModel):
     numbers: dict[str, Number]
 
 
+SHOWN = {
+    "fits": "{} rows at once",
+    "peak_gib": "peak {}\N{NO-BREAK SPACE}GiB",
+    "pays_after": "pays after {} steps",
+}
+"""How a field that is told beside a value is worded; others by their names."""
+
+
 def performance_page(results: Path) -> str:
     """The page.
 
@@ -120,7 +128,7 @@ def _cells(line: Line, content: Mapping[str, Any], numbers: Mapping[str, Number]
             "-" if other is None else f"{told(other, line.unit)} ({_from(row, beside, content)})"
         )
     shown = [
-        f"{name.replace('_', ' ')} {told(row[name])}"
+        SHOWN.get(name, f"{name.replace('_', ' ')} {{}}").format(told(row[name]))
         for name in line.show
         if row and row.get(name) is not None
     ]

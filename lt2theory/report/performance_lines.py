@@ -151,7 +151,7 @@ def floor_of(
 
 
 def told(value: float | int, unit: str = "") -> str:
-    """A number with three digits, and its unit.
+    """A number with three digits, and its unit on the same line.
 
     Args:
         value: The number.
@@ -161,7 +161,7 @@ def told(value: float | int, unit: str = "") -> str:
         The text.
     """
     digits = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return f"{digits} {unit}".strip()
+    return f"{digits}\N{NO-BREAK SPACE}{unit}" if unit else digits
 
 
 def _fitting(rows: Rows, where: Mapping[str, str | int], value: str) -> list[Mapping[str, Any]]:

@@ -87,18 +87,18 @@ def results(tmp_path: Path) -> Path:
 def test_every_line_has_its_verdict(results: Path) -> None:
     page = performance_page(results)
     for line in (
-        "| fast | 9.5 ms (plain loop) | 2.5 ms (rows 8) | 1 ms | 2.5 | at most 3 ms | met |",
-        "| slow | 2.5 ms (same run) | 4 ms | 2 ms | 2 | at most 3 ms | **missed** |",
+        "| fast | 9.5~ms (plain loop) | 2.5~ms (rows 8) | 1~ms | 2.5 | at most 3~ms | met |",
+        "| slow | 2.5~ms (same run) | 4~ms | 2~ms | 2 | at most 3~ms | **missed** |",
         "| gain | - | 5 | - | - | at least 5 | met |",
         "| absent | - | - | - | - | - | not measured yet |",
-        "| no goal | - | 2.5 ms | 1 ms | 2.5 | - | measured |",
-        "| all of it | - | - | - | - | at most 1 ms | not measured yet |",
+        "| no goal | - | 2.5~ms | 1~ms | 2.5 | - | measured |",
+        "| all of it | - | - | - | - | at most 1~ms | not measured yet |",
         "`results/speed.json`: `lt2 bench speed`; 2026-11-30; GPU; torch 2.11.",
         "`results/missing.json`: Not measured yet.",
         "Memory.",
         "- plain loop, 9.5: A plain loop takes 9.5 ms.",
     ):
-        assert line in page.splitlines()
+        assert line.replace("~", "\N{NO-BREAK SPACE}") in page.splitlines()
 
 
 def test_revisions_are_not_mixed() -> None:
@@ -123,7 +123,12 @@ def test_what_stands_outside_the_rows() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.01234, "0.0123 ms"), (4.0, "4 ms"), (99.94, "99.9 ms"), (12345.6, "12,346 ms")],
+    [
+        (0.01234, "0.0123\u00a0ms"),
+        (4.0, "4\u00a0ms"),
+        (99.94, "99.9\u00a0ms"),
+        (12345.6, "12,346\u00a0ms"),
+    ],
 )
 def test_three_digits(value: float, text: str) -> None:
     assert told(value, "ms") == text
@@ -161,4 +166,4 @@ def test_what_was_measured_apart_is_said_to_be(results: Path) -> None:
     speed = json.loads(path.read_text(encoding="utf-8"))
     speed["rows"][1]["source"], speed["rows"][2]["source"] = "1234567", "89abcde"
     path.write_text(json.dumps(speed), encoding="utf-8")
-    assert "| slow | 2.5 ms (another run) | 4 ms |" in performance_page(results)
+    assert "| slow | 2.5\u00a0ms (another run) | 4\u00a0ms |" in performance_page(results)

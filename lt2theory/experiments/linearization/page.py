@@ -47,7 +47,7 @@ def linearization_page(table: pd.DataFrame) -> str:
     """
     cells = study_cells(ALL)
     predicted = tables.prediction_records(table)
-    counts = Counter(record[""] for record in predicted)
+    counts = Counter(record["verdict"] for record in predicted)
     summary = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
     parts = [
         HEAD,

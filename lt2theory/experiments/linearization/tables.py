@@ -49,7 +49,7 @@ def prediction_records(table: pd.DataFrame) -> Records:
                 "basis": row.basis,
                 "decided by": one.rule,
                 "found": row.happened,
-                "": VERDICTS[row.verdict],
+                "verdict": VERDICTS[row.verdict],
             }
         )
     return records

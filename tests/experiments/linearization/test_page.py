@@ -37,7 +37,7 @@ def whole() -> pd.DataFrame:
 
 def verdicts(table: pd.DataFrame) -> dict[str, str]:
     """What became of each prediction, by its first words."""
-    return {record["prediction"][:24]: record[""] for record in prediction_records(table)}
+    return {record["prediction"][:24]: record["verdict"] for record in prediction_records(table)}
 
 
 def test_the_page_is_what_the_committed_results_give() -> None:
