@@ -21,12 +21,12 @@ def setting_section(run: RunFolder, facts: Mapping[str, object] | None = None) -
         The section: a row a fact and option, a row each for lists of settings such as stages.
     """
     options = config_table([run]).drop(columns="run").iloc[0]
-    rows = [(name, told(value)) for name, value in (facts or {}).items() if value is not None]
+    rows = [(name, in_words(value)) for name, value in (facts or {}).items() if value is not None]
     for name, value in options.items():
         if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
-            rows += [(f"{name} {number}", told(one)) for number, one in enumerate(value, 1)]
+            rows += [(f"{name} {number}", in_words(one)) for number, one in enumerate(value, 1)]
         else:
-            rows.append((str(name), told(value)))
+            rows.append((str(name), in_words(value)))
     return Section(
         title="Setting",
         question="What exactly was run?",
@@ -34,7 +34,7 @@ def setting_section(run: RunFolder, facts: Mapping[str, object] | None = None) -
     )
 
 
-def told(value: object) -> str:
+def in_words(value: object) -> str:
     """A setting in words.
 
     Args:
@@ -56,4 +56,4 @@ def told(value: object) -> str:
 def _inside(value: object) -> str:
     """A setting within another: in brackets where it has parts itself."""
     parts = isinstance(value, Mapping | list | tuple) and len(value) > 0
-    return f"({told(value)})" if parts else told(value)
+    return f"({in_words(value)})" if parts else in_words(value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lt2theory.report.setting import setting_section, told
+from lt2theory.report.setting import in_words, setting_section
 from lt2theory.runs import RunFolder
 
 
@@ -20,7 +20,7 @@ from lt2theory.runs import RunFolder
     ],
 )  # fmt: skip
 def test_settings_are_told_without_the_marks_of_a_language(value, said):
-    assert told(value) == said
+    assert in_words(value) == said
 
 
 def test_a_list_of_settings_has_a_row_each(write_run):

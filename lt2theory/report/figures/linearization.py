@@ -159,6 +159,7 @@ def stage_courses(frame: pd.DataFrame, *, ax: Panels | None = None) -> Figure:
         x, y = numbers(own, "step"), numbers(own, "value")
         panel.plot(x, y, color=colour, marker=marker, label=name)
         panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        panel.set_xlim(panel.get_xlim() if len(own) > 1 else (x[0] - 1, x[0] + 1))
         panel.set_xlabel("step")
         mark_vertical(panel, {name: float(x[0])})
     panels[0].set_ylabel("what is minimised")
