@@ -20,6 +20,23 @@ QUESTIONS = {
     "zero_shot": ("Zero-shot tasks", "What does it answer?"),
 }
 """Title and question of each part of an evaluation, in the order of the report."""
+NAMES = {
+    "kl": "divergence (nats a token)",
+    "loss": "loss (nats a token)",
+    "loss_gap": "loss above the teacher's (nats a token)",
+    "agreement": "same likeliest token (share)",
+    "answer_nats": "cost of the answer (nats)",
+    "snr": "signal-to-noise ratio (dB)",
+    "horizon": "horizon (pairs)",
+    "weights_mib": "weights (MiB)",
+    "cache_mib": "cache (MiB)",
+    "peak_mib": "peak memory (MiB)",
+    "prefill_ms": "prompt (ms)",
+    "decode_ms": "one token more (ms)",
+}
+"""What a metric is called, with its unit; others by their own names."""
+CAPTIONS = {"speed": "In brackets the middle 95 % of single steps, n of them."}
+"""Captions of parts whose brackets are no intervals of an estimate."""
 _SHOWN = 200
 """Rows of a part that a table shows at most: states have one a layer and loop."""
 
@@ -39,7 +56,11 @@ def evaluation_sections(table: pd.DataFrame) -> list[Section]:
         if rows.empty:
             continue
         figures = [_needles(rows)] if part == "needle" else []
-        caption = "95 % intervals; the floor needs no model; n counts independent units."
+        caption = CAPTIONS.get(
+            part, "95 % intervals; the floor needs no model; n counts independent units."
+        )
+        if not rows[["layer", "loop"]].isna().all(axis=None):
+            caption += " Layers and loops count from 0."
         if len(rows) > _SHOWN:
             caption += f" The first {_SHOWN} of {len(rows)} rows."
         shown = ReportTable(_numbers(rows.head(_SHOWN)), caption)
@@ -64,12 +85,12 @@ def _numbers(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows for reading, without columns that are empty."""
     shown = pd.DataFrame(
         {
-            "model": rows["model"].astype(str),
+            "model": rows["model"].astype(str).replace("pair", "both"),
             **{
                 name: [MISSING if pd.isna(value) else str(value) for value in rows[name]]
                 for name in ("kind", "length", "layer", "loop")
             },
-            "number": [str(name).replace("_", " ") for name in rows["metric"]],
+            "number": [NAMES.get(str(n), str(n).replace("_", " ")) for n in rows["metric"]],
             "value": [
                 format_interval(_plain(value), _plain(low), _plain(high))
                 for value, low, high in zip(rows["value"], rows["low"], rows["high"], strict=True)
@@ -110,9 +131,8 @@ def selection_section(scores: pd.DataFrame) -> Section:
         chosen = own[own["chosen"]]
         layers = ", ".join(str(int(layer)) for layer in chosen["layer"])
         agreed = 100 * float(chosen["share"].mean())
-        said.append(
-            f"{selector}: layers {layers}; on average {agreed:.0f} % of seeds alone choose each."
-        )
+        noun = "layer" if len(chosen) == 1 else "layers"
+        said.append(f"{selector} keeps {noun} {layers}, as {agreed:.0f} % of single seeds would.")
     shown = pd.DataFrame(
         {
             "selector": scores["selector"].astype(str),
@@ -129,7 +149,7 @@ def selection_section(scores: pd.DataFrame) -> Section:
     )
     caption = (
         "Mean over seeds, with the lowest and the highest seed in brackets. Scores of different "
-        "selectors are in different units."
+        "selectors are in different units. Layers count from 0."
     )
     return Section(
         title="Layers that keep softmax",

@@ -73,7 +73,7 @@ def test_a_linearization_shows_every_stage(linearization, tmp_path):
     text = report_path(whole).read_text(encoding="utf-8")
     assert "Needles by length" in text
     assert "Layers that keep softmax" in text
-    assert "trained: layers 1; on average 100 % of seeds alone choose each." in text
+    assert "trained keeps layer 1, as 100 % of single seeds would." in text
 
 
 def test_an_unfinished_one_shows_what_there_is(tmp_path):
@@ -101,6 +101,9 @@ def test_an_evaluation_says_what_is_above_its_floor(tmp_path):
     assert "0.100 [0.000, 0.200]" in text
     assert "unclear" in text
     assert "0.500 [0.400, 0.600]" in text
+    assert "divergence (nats a token)" in text
+    assert "weights (MiB)" in text
+    assert "In brackets the middle 95 % of single steps, n of them." in text
 
 
 def test_a_selection_shows_its_spread(tmp_path):
@@ -148,6 +151,7 @@ def test_figures_draw_what_the_tables_say():
     assert list(left.lines[0].get_ydata()) == [3.0, 0.2]
     assert [line.get_label() for line in right.lines] == ["student", "teacher"]
     course = pd.DataFrame({"stage": ["a", "b"], "step": [1, 2], "value": [3.0, 2.0]})
-    assert len(stage_courses(course).axes) == 2
+    courses = stage_courses(course).axes
+    assert [line.get_marker() for panel in courses for line in panel.lines[:1]] == ["o", "o"]
     with pytest.raises(ValueError, match="at least 1 is needed"):
         stage_courses(course.iloc[:0])
