@@ -138,6 +138,7 @@ def test_runs_and_their_summaries_are_shown(run: Path) -> None:
     assert "done" in shown(RunFolder.open(run)).words
     read = shown(load_summary(run))
     assert "budget_exhausted" in read.words
+    assert "parity" in read.words
     assert "16" in read.words
 
 

@@ -132,7 +132,7 @@ class CurriculumSummary(_Record):
         """What a notebook shows: the outcome, and every test beside its best floor."""
         facts = {
             "status": self.status,
-            "task": self.task.get("name", ""),
+            "task": self.task.get("task", ""),
             "seed": self.seed,
             "steps": self.steps,
             "parameters": self.parameters,
