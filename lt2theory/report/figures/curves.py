@@ -11,12 +11,12 @@ from lt2theory.report.figures.axes import (
     Panels,
     accuracy_axis,
     arm_legend,
-    log_ordinate,
     mark_vertical,
     new_figure,
     styles_for,
 )
 from lt2theory.report.figures.margins import draw_floors, draw_pass_mark, label_margin
+from lt2theory.report.figures.ordinates import log_ordinate
 from lt2theory.report.frames import numbers, require_columns
 from lt2theory.report.style import ArmStyle, styled
 

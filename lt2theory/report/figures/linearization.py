@@ -13,11 +13,11 @@ from lt2theory.report.figures.axes import (
     arm_legend,
     draw_interval_line,
     length_axis,
-    log_ordinate,
     mark_vertical,
     new_figure,
     styles_for,
 )
+from lt2theory.report.figures.ordinates import log_ordinate
 from lt2theory.report.frames import numbers, require_columns
 from lt2theory.report.style import COLOURS, ArmStyle, styled
 

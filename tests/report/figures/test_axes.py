@@ -9,7 +9,6 @@ from lt2theory.report.figures.axes import (
     arm_legend,
     draw_interval_line,
     length_axis,
-    log_ordinate,
     mark_vertical,
     new_figure,
     styles_for,
@@ -74,21 +73,3 @@ def test_accuracy_axis_shows_zero_to_one():
     low, high = axes.get_ylim()
     assert low < 0
     assert high > 1
-
-
-@pytest.mark.parametrize("values", [[2.76, 2.91], [0.3], [0.02, 3.0], [1e-6, 1.0]])
-def test_a_logarithmic_ordinate_has_ticks_in_sight(values):
-    figure, (axes,) = new_figure()
-    axes.plot(values)
-    log_ordinate(axes, np.array([*values, np.nan]))
-    figure.draw_without_rendering()
-    low, high = axes.get_ylim()
-    assert axes.get_yscale() == "log"
-    assert 2 <= sum(low <= tick <= high for tick in axes.get_yticks()) <= 9
-
-
-@pytest.mark.parametrize("values", [[0.0, 1.0], [np.nan]])
-def test_what_has_no_logarithm_is_drawn_on_a_linear_ordinate(values):
-    _, (axes,) = new_figure()
-    log_ordinate(axes, np.array(values))
-    assert axes.get_yscale() == "linear"
