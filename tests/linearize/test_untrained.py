@@ -30,7 +30,10 @@ def test_recovery_is_its_definition(chunk: int, teacher: Make, text: Text) -> No
     loss = F.cross_entropy(q[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
     assert found.loss == pytest.approx(float(loss), rel=1e-6)
     assert found.agreement == float((p.argmax(-1) == q.argmax(-1)).double().mean())
-    assert recovery(model, model, tokens).loss == found.teacher_loss
+    alone = recovery(model, model, tokens).loss
+    assert alone == pytest.approx(
+        found.teacher_loss, rel=1e-14
+    )  # a last digit may be rounded apart
 
 
 def test_recovery_refuses(teacher: Make, text: Text) -> None:
