@@ -4,21 +4,19 @@ python -m lt2theory.experiments.linearization.page            # write the page a
 python -m lt2theory.experiments.linearization.page --check    # exit 1 where the page differs
 """
 
-import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from lt2theory.experiments.generated_page import FIGURES_FOLDER, GeneratedPage
 from lt2theory.experiments.linearization import own_tables, tables
 from lt2theory.experiments.linearization.figures import FIGURES
 from lt2theory.experiments.linearization.studies import ALL, study_cells
 from lt2theory.experiments.linearization.table import TABLE, merge_linear, read_linear_table
 from lt2theory.experiments.linearization.tables import Records
 from lt2theory.experiments.linearization.views import KL, Place
-from lt2theory.report.embed import image
 from lt2theory.report.markdown import record_table
 
 HEAD = """# Study: linearizing real and looped teachers
@@ -33,7 +31,6 @@ intervals (bootstrap over documents, Wilson for answers) to the highest. Diverge
 token on held-out text. The real teacher is SmolLM2-135M-Instruct in four bits (Q4_1); the looped
 ones are byte-level, with sandwich norms and four loops, trained by us.
 """
-_FIGURES = "figures"
 
 
 def linearization_page(table: pd.DataFrame) -> str:
@@ -147,47 +144,20 @@ def _drawn(table: pd.DataFrame, name: str) -> list[str]:
     draw, caption = FIGURES[name]
     if draw(table) is None:
         return []
-    return [f"![{caption}]({_FIGURES}/{name}.svg)\n", f"{caption}\n"]
+    return [f"![{caption}]({FIGURES_FOLDER}/{name}.svg)\n", f"{caption}\n"]
 
 
-def write_figures(table: pd.DataFrame, folder: Path) -> None:
-    """Write every figure that there is something to draw for.
-
-    Args:
-        table: The table.
-        folder: Where they go.
-    """
-    for name, (draw, _) in FIGURES.items():
-        figure = draw(table)
-        if figure is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.svg").write_bytes(image(figure, "svg"))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the page.
-
-    Args:
-        arguments: Those of the command line; the process's by default.
-
-    Returns:
-        The exit code: 1 where the page is not what the results give.
-    """
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--page", type=Path, default=Path("docs/linearization-study.md"))
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    asked = parser.parse_args(arguments)
-    path = asked.results / TABLE
-    table = read_linear_table(path) if path.exists() else merge_linear(())
-    page = linearization_page(table)
-    if not asked.check:
-        asked.page.write_text(page, encoding="utf-8")
-        write_figures(table, asked.page.parent / _FIGURES)
-    elif not asked.page.exists() or asked.page.read_text(encoding="utf-8") != page:
-        sys.stderr.write(f"{asked.page} is not what the results give: make linearization\n")
-        return 1
-    return 0
+PAGE = GeneratedPage(
+    what=(__doc__ or "").splitlines()[0],
+    table=TABLE,
+    page=Path("docs/linearization-study.md"),
+    target="linearization",
+    read=read_linear_table,
+    empty=lambda: merge_linear(()),
+    text=linearization_page,
+    figures=FIGURES,
+)
+main = PAGE.main
 
 
 if __name__ == "__main__":
