@@ -1,7 +1,7 @@
 """`lt2 linearize study NAME` and `lt2 linearize merge`: the studies, in sessions of minutes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ import tyro
 from lt2theory.cli.errors import CHECK_FAILED, DONE, INTERRUPTED, UsageError
 from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import leading_name, parse
+from lt2theory.cli.study import MergeOptions, merge_tables
 
 if TYPE_CHECKING:
     from lt2theory.experiments.linearization.cells import LinearCells
@@ -157,16 +158,6 @@ def _print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Accoun
         print(f"left ({len(left)}): {' '.join(left)}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinearMergeOptions:
-    """What is merged into which table."""
-
-    out: Path
-    """The Parquet file of the merged table. If it exists it is merged too."""
-    sources: tuple[Path, ...] = field(default=())
-    """Folders of studies, or Parquet files of them."""
-
-
 def merge(argv: list[str]) -> int:
     """Merge the tables of several sessions, studies or machines; twice changes nothing.
 
@@ -183,17 +174,7 @@ def merge(argv: list[str]) -> int:
         "Merge tables of studies of linearization: of every cell, known by the hash of all that "
         "decides it, the rows that are furthest on."
     )
-    (options,) = parse("lt2 linearize merge", argv, description, options=LinearMergeOptions)
-    check_file(options.out, "--out", suffixes=(".parquet",))
-    if not options.sources:
-        raise UsageError("--sources: no value given (folders of studies, or Parquet files)")
+    (options,) = parse("lt2 linearize merge", argv, description, options=MergeOptions)
     from lt2theory.experiments.linearization.table import merge_linear, read_linear_table
-    from lt2theory.runs import write_table
 
-    before = [options.out] if options.out.exists() else []
-    table = merge_linear([read_linear_table(path) for path in (*before, *options.sources)])
-    write_table(options.out, table)
-    size = options.out.stat().st_size / 2**20
-    cells = table["config_hash"].nunique()
-    print(f"{options.out}: {cells} cells, {len(table)} rows, {size:.2f} MiB")
-    return DONE
+    return merge_tables(options, read_linear_table, merge_linear, "cells")

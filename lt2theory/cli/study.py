@@ -1,6 +1,6 @@
 """`lt2 curriculum study NAME` and `lt2 curriculum merge`: many cells, in sessions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +13,8 @@ from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import leading_name, parse
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from lt2theory.experiments.cells import Cells
     from lt2theory.runs import Executor
     from lt2theory.training import Account
@@ -184,18 +186,40 @@ def merge(argv: list[str]) -> int:
         "hash of its configuration, the rows that are furthest on."
     )
     (options,) = parse("lt2 curriculum merge", argv, description, options=MergeOptions)
+    from lt2theory.experiments.study_table import merge as merged
+    from lt2theory.experiments.study_table import read_study_table
+
+    return merge_tables(options, read_study_table, merged, "runs")
+
+
+def merge_tables(
+    options: MergeOptions,
+    read: "Callable[[Path], pd.DataFrame]",
+    merged: "Callable[[list[pd.DataFrame]], pd.DataFrame]",
+    what: str,
+) -> int:
+    """Merge tables into the file of the options, and say how much it holds.
+
+    Args:
+        options: The file and the sources.
+        read: Reads the table of a source.
+        merged: Merges tables.
+        what: What has a hash of its own in them, in the plural.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: There is nothing to merge.
+    """
     check_file(options.out, "--out", suffixes=(".parquet",))
     if not options.sources:
         raise UsageError("--sources: no value given (folders of studies, or Parquet files)")
-    from lt2theory.experiments.study_table import merge as merged
-    from lt2theory.experiments.study_table import read_study_table
     from lt2theory.runs import write_table
 
     before = [options.out] if options.out.exists() else []
-    table = merged([read_study_table(path) for path in (*before, *options.sources)])
+    table = merged([read(path) for path in (*before, *options.sources)])
     write_table(options.out, table)
-    size = options.out.stat().st_size / 2**20
-    print(
-        f"{options.out}: {table['config_hash'].nunique()} runs, {len(table)} rows, {size:.2f} MiB"
-    )
+    size, count = options.out.stat().st_size / 2**20, table["config_hash"].nunique()
+    print(f"{options.out}: {count} {what}, {len(table)} rows, {size:.2f} MiB")
     return DONE
