@@ -13,10 +13,12 @@ from lt2theory.ops.sparse.tiling import LOG2_E, Heads, Tiling, kind_of, sizes_of
 
 _BUFFER = 2**30
 """Bytes of what the queries of a piece have of every block, and of the blocks' importance."""
-_JOINED = 4
+_JOINED = 16
 """Queries whose parts one program joins."""
-_TOGETHER = 16
-"""Parts of a query that are read at once."""
+_TOGETHER = 2048
+"""Bytes of a query's parts that are asked for at once."""
+_UNROLLED = 16
+"""Parts of a query without a loop, at most."""
 _UNIT = 128
 """Where a key head is too much for one piece, its pieces are multiples of so many queries."""
 
@@ -103,18 +105,18 @@ def join(
         output: Outputs of other keys, that become those of all.
         lse: Logarithms to base 2 of their sums of exponentials, likewise.
     """
-    import triton
-
     from lt2theory.ops.sparse.triton_block import join_kernel
 
     _, length, count, values = output.shape
     places, repeat = parts.values.shape[2:4]
-    together = min(_TOGETHER, max(2, triton.next_power_of_2(places)))
+    most = min(_TOGETHER // (values * output.element_size()), _UNROLLED // 2, places)
+    batch = max(1, most)
+    unrolled = min(-(-places // batch), _UNROLLED // batch) * batch
     join_kernel[(-(-piece.length // _JOINED), piece.count * repeat)](
         parts.values, parts.lse, parts.taken, output, lse,
         length, piece.first, piece.start, piece.length,
         G=count // repeat, R=repeat, P=places, EACH=parts.each, DV=values,
-        BM=_JOINED, BP=together, CV=cut(values),
+        BM=_JOINED, BP=unrolled, BATCH=batch, CV=cut(values),
     )  # fmt: skip
 
 

@@ -83,51 +83,67 @@ def block_forward_kernel(
 def join_kernel(
     PARTS, PARTS_LSE, TAKEN, OUT, LSE, T, FIRST, START, N,
     G: tl.constexpr, R: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, DV: tl.constexpr,
-    BM: tl.constexpr, BP: tl.constexpr, CV: tl.constexpr,
+    BM: tl.constexpr, BP: tl.constexpr, BATCH: tl.constexpr, CV: tl.constexpr,
 ):  # fmt: skip
     """The P parts of a tile of queries of one head join what OUT and LSE have of other keys.
 
-    Many parts are asked for at once, so that the memory is kept busy.
+    Every thread sums its own elements over the parts, one part after the other: threads wait for
+    memory, not for each other. BATCH parts are asked for at once: without the barrier the compiler
+    asks for each just before its use. BP parts are unrolled, because a loop that is carried out
+    more than once moves every weight through shared memory.
     """
     n = tl.program_id(0) * BM + tl.arange(0, BM)
+    inside = n < N
     j = tl.program_id(1).to(tl.int64) // R
     r = tl.program_id(1).to(tl.int64) % R
     row = (((FIRST + j) // G * T + START + n) * G + (FIRST + j) % G) * R + r
-    i = tl.arange(0, BP)
-    taken = tl.load(TAKEN + j * N + n, mask=n < N, other=0) * EACH
-    own = tl.load(LSE + row, mask=n < N, other=float("inf"))
+    part = (j * N + n) * P * R + r
+    taken = tl.load(TAKEN + j * N + n, mask=inside, other=0) * EACH
+    own = tl.load(LSE + row, mask=inside, other=float("inf"))
     own = tl.where(own == float("inf"), float("-inf"), own)
     top = own
     for first in range(0, P, BP):
-        part = ((j * N + n[:, None]) * P + first + i[None, :]) * R + r
-        there = (first + i)[None, :] < taken[:, None]
-        lse = tl.load(PARTS_LSE + part, mask=there, other=float("-inf"))
-        top = tl.maximum(top, tl.max(lse, 1))
+        for i in tl.static_range(BP):
+            at = PARTS_LSE + part + (first + i) * R
+            top = tl.maximum(top, tl.load(at, mask=first + i < taken, other=float("-inf")))
     top = tl.where(top == float("-inf"), 0.0, top)
     total = tl.exp2(own - top)
-    for first in range(0, P, BP):
-        part = ((j * N + n[:, None]) * P + first + i[None, :]) * R + r
-        there = (first + i)[None, :] < taken[:, None]
-        lse = tl.load(PARTS_LSE + part, mask=there, other=float("-inf"))
-        total += tl.sum(tl.exp2(lse - top[:, None]), 1)
-    some = total > 0
-    whole = top + tl.log2(tl.where(some, total, 1.0))
+    w = tl.arange(0, CV)
+    out = OUT + row[:, None] * DV + w[None, :]
+    sums = ()
     for cut in tl.static_range(0, DV, CV):
-        w = cut + tl.arange(0, CV)
-        out = OUT + row[:, None] * DV + w[None, :]
-        o_mask = (n < N)[:, None] & (w < DV)[None, :]
-        o = tl.load(out, mask=o_mask, other=0.0).to(tl.float32) * tl.exp2(own - whole)[:, None]
-        for first in range(0, P, BP):
-            part = ((j * N + n[:, None]) * P + first + i[None, :]) * R + r
-            there = (first + i)[None, :] < taken[:, None]
-            lse = tl.load(PARTS_LSE + part, mask=there, other=float("-inf"))
-            weight = tl.exp2(lse - whole[:, None])
-            at = PARTS + part[:, :, None] * DV + w[None, None, :]
-            x_mask = there[:, :, None] & (w < DV)[None, None, :]
-            x = tl.load(at, mask=x_mask, other=0.0).to(tl.float32)
-            o += tl.sum(x * weight[:, :, None], 1)
-        tl.store(out, o.to(OUT.dtype.element_ty), mask=o_mask)
-    tl.store(LSE + row, tl.where(some, whole, float("inf")), mask=n < N)
+        mask = inside[:, None] & (cut + w < DV)[None, :]
+        o = tl.load(out + cut, mask=mask, other=0.0).to(tl.float32)
+        sums += (o * total[:, None],)
+    for first in range(0, P, BP):
+        for begin in tl.static_range(0, BP, BATCH):
+            batch = ()
+            for i in tl.static_range(BATCH):
+                p = first + begin + i
+                values = PARTS + (part + p * R)[:, None] * DV + w[None, :]
+                for cut in tl.static_range(0, DV, CV):
+                    mask = (p < taken)[:, None] & (cut + w < DV)[None, :]
+                    batch += (tl.load(values + cut, mask=mask, other=0.0),)
+            # Loads stay on their side: values before, weights and so all sums after. Nor does
+            # a thread store before all have read.
+            tl.debug_barrier()
+            for i in tl.static_range(BATCH):
+                p = first + begin + i
+                lse = tl.load(PARTS_LSE + part + p * R, mask=p < taken, other=float("-inf"))
+                weight = tl.exp2(lse - top)
+                total += weight
+                added = ()
+                for k in tl.static_range(len(sums)):
+                    x = batch[i * len(sums) + k].to(tl.float32)
+                    added += (sums[k] + x * weight[:, None],)
+                sums = added
+    some = total > 0
+    total = tl.where(some, total, 1.0)
+    for k in tl.static_range(len(sums)):
+        mask = inside[:, None] & (k * CV + w < DV)[None, :]
+        o = sums[k] / total[:, None]
+        tl.store(out + k * CV, o.to(OUT.dtype.element_ty), mask=mask)
+    tl.store(LSE + row, tl.where(some, top + tl.log2(total), float("inf")), mask=inside)
 
 
 @triton.jit
