@@ -68,7 +68,7 @@ def run_recipe(
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(open_session(execution, seconds=seconds))
         ranks = session.ranks
-        check_recipe(recipe, runs, sources.teacher.model, execution, ranks.size)
+        check_recipe(recipe, runs, sources.teacher.model, session.execution, ranks.size)
         # Conversations are read here, where nothing is written yet.
         windows = [
             stage_windows(stage, sources.corpus, sources.chat, recipe.seed)

@@ -88,7 +88,12 @@ def select_layers(
     with contextlib.ExitStack() as stack:
         session = stack.enter_context(open_session(execution, seconds=seconds))
         check_selection(
-            config, student.config, teacher, sources.corpus, execution, session.ranks.size
+            config,
+            student.config,
+            teacher,
+            sources.corpus,
+            session.execution,
+            session.ranks.size,
         )
         run = stack.enter_context(
             shared_folder(session.ranks, folder, KIND, header, identity, overwrite=overwrite)

@@ -1,5 +1,7 @@
 """Whether a run can be carried out as it is asked for, before its folder is touched."""
 
+import warnings
+
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.placement import choose_parallel
@@ -32,3 +34,27 @@ def check_execution(config: LmConfig, execution: Execution, size: int, whole: st
     if config.model.positions == "learned":
         # How far positions reach is looked up on the host, at every call.
         raise ValueError("cuda_graph: True is not allowed with positions 'learned'")
+
+
+def shared_execution(execution: Execution, size: int, *, tell: bool) -> Execution:
+    """An execution as so many processes can share it.
+
+    A run that one process began from graphs is continued by several with the same command.
+
+    Args:
+        execution: How a run is to be carried out.
+        size: Processes.
+        tell: Whether this process is the one that warns.
+
+    Returns:
+        The same for one process; for several without CUDA graphs, with a warning.
+    """
+    if size == 1 or not execution.cuda_graph:
+        return execution
+    if tell:
+        warnings.warn(
+            f"cuda_graph: True is for one process, there are {size}; steps are taken one "
+            "operation after the other",
+            stacklevel=2,
+        )
+    return execution.model_copy(update={"cuda_graph": False})

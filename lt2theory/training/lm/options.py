@@ -136,7 +136,8 @@ class Execution(Frozen):
     cuda_graph: bool = Field(
         False,
         description="Replay forward, backward and clipping of a step as one CUDA graph and AdamW's "
-        "as another, in one process on a GPU; on a CPU the same buffers without graphs.",
+        "as another, in one process on a GPU; on a CPU the same buffers without graphs. Several "
+        "processes take their steps one operation after the other.",
     )
     threads: int | None = Field(
         None,

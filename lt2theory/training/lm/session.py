@@ -12,7 +12,7 @@ from typing import Any
 from lt2theory.runs import Progress, RunFolder, write_json
 from lt2theory.runs.environment import capture, record
 from lt2theory.runs.layout import SUMMARY
-from lt2theory.training.lm.checks import check_execution
+from lt2theory.training.lm.checks import check_execution, shared_execution
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.placement import Placement
@@ -39,7 +39,7 @@ class Session:
     """What the runs of one call share: processes, threads, and the wish to stop.
 
     Attributes:
-        execution: How they are carried out.
+        execution: How they are carried out, as far as several processes can.
         ranks: The processes.
         stop: Asked between steps.
         threads: Threads that a tensor operation may use.
@@ -75,7 +75,8 @@ def open_session(execution: Execution, *, seconds: float | None = None) -> Itera
         join_ranks(execution.device) as ranks,
         losses_of_peers_named(ranks.size),
     ):
-        yield Session(execution, ranks, stop, threads)
+        shared = shared_execution(execution, ranks.size, tell=ranks.is_first)
+        yield Session(shared, ranks, stop, threads)
 
 
 @dataclass(frozen=True)
