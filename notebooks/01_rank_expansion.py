@@ -33,7 +33,12 @@ from lt2theory.analysis import (
 )
 from lt2theory.experiments.explorations import explore, is_fast, rank_expansion
 from lt2theory.models import LoopedConfig, LoopedModel
-from lt2theory.report import effective_rank_by_loops, effective_ranks, spectrum_by_loops
+from lt2theory.report import (
+    effective_rank_by_loops,
+    effective_ranks,
+    readable,
+    spectrum_by_loops,
+)
 from proofs_checks.runner import outcome_table, run, select
 
 FAST = is_fast()  # LT2_NOTEBOOKS=fast
@@ -74,7 +79,7 @@ one = DPLROperator.from_factor(keys[0], betas[2])
 one.compose(one)  # a reflection twice: rank 0
 
 # %%
-designed_transitions(3, coherence=0.5)
+readable(designed_transitions(3, coherence=0.5))
 
 # %% [markdown]
 # ## A looped model's own factors
@@ -92,9 +97,8 @@ config
 model = LoopedModel(config, generator=torch.Generator().manual_seed(0))
 trace = model.trace(torch.randint(256, (2, 16), generator=torch.Generator().manual_seed(1)))
 transitions = loop_transitions(trace)
-transitions.groupby("num_loops")[
-    ["rank", "entropy_rank", "ideal_entropy_rank", "key_coherence"]
-].mean()
+told = ["rank", "entropy_rank", "ideal_entropy_rank", "key_coherence"]
+readable(transitions.groupby("num_loops")[told].mean())
 
 # %%
 spectrum_by_loops(loop_spectrum(trace))
@@ -115,7 +119,7 @@ outcomes = run(
     ),
     fast=True,
 )
-outcome_table(outcomes)
+readable(outcome_table(outcomes))
 
 # %%
 outcomes[0].record

@@ -35,7 +35,7 @@ from lt2theory.experiments.explorations import (
     window_influence,
 )
 from lt2theory.models import LoopedConfig, LoopedModel
-from lt2theory.report import influence_map
+from lt2theory.report import influence_map, readable
 from proofs_checks.runner import outcome_table, run, select
 
 FAST = is_fast()  # LT2_NOTEBOOKS=fast
@@ -59,7 +59,7 @@ explore(window_influence, window=(2, 64), residual=(0.0, 0.99, 0.01), loops=(1, 
 # the distance that holds 99 % grows with the number of hops.
 
 # %%
-influence_quantiles(window=100, residual=0.95)
+readable(influence_quantiles(window=100, residual=0.95))
 
 # %% [markdown]
 # ## Measured on a model
@@ -82,7 +82,7 @@ model = LoopedModel(config, generator=torch.Generator().manual_seed(0)).double()
 tokens = torch.randint(256, (2, LENGTH), generator=torch.Generator().manual_seed(1))
 influence = influence_by_loops(model, tokens, LENGTH - 1)
 reached = reach_by_loops([WINDOW], range(1, LOOPS + 1), num_tokens=LENGTH)
-reached
+readable(reached)
 
 # %%
 last = influence.query("loops_done == @LOOPS")
@@ -99,14 +99,14 @@ influence_map(
 # distance.
 
 # %%
-residual
+round(residual, 4)
 
 # %% [markdown]
 # ## The claims behind it
 
 # %%
 outcomes = run(select(["W1", "W3", "W4"] if FAST else ["W"]), fast=True)
-outcome_table(outcomes)
+readable(outcome_table(outcomes))
 
 # %%
 run(select(["W4"]), fast=True)[0].record

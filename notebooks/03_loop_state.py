@@ -25,7 +25,7 @@ from lt2theory.analysis import check_mixer, loop_transitions
 from lt2theory.experiments.explorations import is_fast
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.models.flops import factor_steps
-from lt2theory.report import effective_rank_by_loops, effective_ranks, new_figure
+from lt2theory.report import effective_rank_by_loops, effective_ranks, new_figure, readable
 from proofs_checks.runner import outcome_table, run, select
 
 FAST = is_fast()  # LT2_NOTEBOOKS=fast
@@ -50,10 +50,11 @@ separate, joined = loop_transitions(one.trace(tokens)), loop_transitions(other.t
 # acts on no single state (L1), so its rank is what the factors could do and not what they did.
 
 # %%
-separate.groupby(["num_loops", "acts_on_state", "meaning"], observed=True)["entropy_rank"].mean()
+told = ["num_loops", "acts_on_state", "meaning"]
+readable(separate.groupby(told, observed=True)["entropy_rank"].mean())
 
 # %%
-joined.groupby(["num_loops", "acts_on_state", "meaning"], observed=True)["entropy_rank"].mean()
+readable(joined.groupby(told, observed=True)["entropy_rank"].mean())
 
 # %%
 figure, (left, right) = new_figure(2, height=3.8, width=12.5)
@@ -75,7 +76,7 @@ factor_steps(rescan), factor_steps(accumulate)
 # float64:
 
 # %%
-check_mixer("deltanet")
+readable(check_mixer("deltanet"))
 
 # %% [markdown]
 # ## The leak
@@ -89,7 +90,7 @@ leak = run(select(["L3"]), fast=True)
 leak[0].record
 
 # %%
-outcome_table(run(select(["L3", "L4", "L7"] if FAST else ["L"]), fast=True))
+readable(outcome_table(run(select(["L3", "L4", "L7"] if FAST else ["L"]), fast=True)))
 
 # %% [markdown]
 # ## What to try next

@@ -21,11 +21,13 @@
 # %matplotlib inline
 from pathlib import Path
 
+import pandas as pd
+
 import tasks
 from lt2theory.experiments.explorations import committed_study, is_fast, run_folder, stage_table
 from lt2theory.experiments.recipes import recipes
 from lt2theory.experiments.study_figures import reached
-from lt2theory.report import learning_curves, length_generalisation
+from lt2theory.report import learning_curves, length_generalisation, readable
 from lt2theory.report.views import accuracies, constant_floors, floors, training_curves
 from lt2theory.runs import RunFolder, TerminalProgress, run_table
 from lt2theory.training import CurriculumConfig, resolve, run_curriculum
@@ -42,7 +44,7 @@ batch = task.batch(stage=8, split="train", seed=0, index=0, size=2)
 batch.inputs, batch.targets
 
 # %%
-task.floors(16)
+readable(pd.Series(task.floors(16), name="accuracy"))
 
 # %% [markdown]
 # ## A run of about a minute
@@ -90,7 +92,7 @@ length_generalisation(
 
 # %%
 study = committed_study(Path("../results/study.parquet"))
-stage_table(study)
+readable(stage_table(study))
 
 # %%
 reached(study)

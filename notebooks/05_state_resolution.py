@@ -29,7 +29,7 @@ from lt2theory.experiments.explorations import is_fast, run_folder
 from lt2theory.experiments.named_codes import found_codes
 from lt2theory.experiments.recipes import recipes
 from lt2theory.models import LoopedConfig, LoopedModel
-from lt2theory.report import state_rank_over_time
+from lt2theory.report import readable, state_rank_over_time
 from lt2theory.training import CurriculumConfig, resolve, run_curriculum
 from proofs_checks.runner import outcome_table, run, select
 
@@ -75,7 +75,7 @@ snr = {
     "deltanet": retrieval_snr(erasing),
 }
 horizons = pd.concat({name: recall_horizon(table) for name, table in snr.items()}, names=["label"])
-horizons.query("num_tokens == @LENGTH").groupby("label")[["horizon", "snr"]].median()
+readable(horizons.query("num_tokens == @LENGTH").groupby("label")[["horizon", "snr"]].median())
 
 # %% [markdown]
 # ## A trained state
@@ -95,13 +95,13 @@ run_curriculum(config, folder)
 # as after the few steps of the fast setting.
 
 # %%
-found_codes(folder, 16)
+readable(found_codes(folder, 16))
 
 # %% [markdown]
 # ## The claims behind it
 
 # %%
-outcome_table(run(select(["M2", "M5"] if FAST else ["M"]), fast=True))
+readable(outcome_table(run(select(["M2", "M5"] if FAST else ["M"]), fast=True)))
 
 # %% [markdown]
 # ## What to try next

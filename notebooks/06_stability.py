@@ -24,7 +24,7 @@ import torch
 from lt2theory.analysis import block_rms, first_token_mass, loop_gradients, residual_rms
 from lt2theory.experiments.explorations import is_fast
 from lt2theory.models import LoopedConfig, LoopedModel
-from lt2theory.report import saw_tooth
+from lt2theory.report import readable, saw_tooth
 from proofs_checks.runner import outcome_table, run, select
 
 FAST = is_fast()  # LT2_NOTEBOOKS=fast
@@ -48,7 +48,7 @@ config
 saw_tooth(block_rms(trace), first_token_mass(trace))
 
 # %%
-residual_rms(trace).groupby("loops_done")[["rms", "update_rms"]].median()
+readable(residual_rms(trace).groupby("loops_done")[["rms", "update_rms"]].median())
 
 # %% [markdown]
 # ## With Ouro's norms
@@ -70,16 +70,16 @@ saw_tooth(block_rms(calm), first_token_mass(calm))
 
 # %%
 gradients = loop_gradients(model.double(), tokens, lambda trace: trace.logits.logsumexp(-1).mean())
-gradients.by_loop()
+readable(gradients.by_loop())
 
 # %%
-gradients.by_state()
+readable(gradients.by_state())
 
 # %% [markdown]
 # ## The claims behind it
 
 # %%
-outcome_table(run(select(["S1", "S3"] if FAST else ["S", "M6", "G"]), fast=True))
+readable(outcome_table(run(select(["S1", "S3"] if FAST else ["S", "M6", "G"]), fast=True)))
 
 # %% [markdown]
 # ## What to try next

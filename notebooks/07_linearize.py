@@ -45,7 +45,7 @@ from lt2theory.linearize import (
 from lt2theory.linearize.evaluation import EvaluationConfig, Pair, evaluate_pair
 from lt2theory.linearize.texts import eval_tokens, train_tokens
 from lt2theory.models import LoopedConfig
-from lt2theory.report import state_rank_over_time
+from lt2theory.report import readable, state_rank_over_time
 from lt2theory.runs import TerminalProgress
 from lt2theory.training import Runtime
 from lt2theory.training.lm import Execution, LmConfig, LmOptimiserConfig, run_lm
@@ -104,7 +104,7 @@ untrained = untrained_table(
     tokens=eval_tokens(corpus, 4, LENGTH),
 )
 told = ["copied", "value_scale", "conv", "decay", "gate", "output", "inputs", "linear_rotation"]
-untrained.sort_values("kl")[[*told, "kl", "agreement", "loss", "teacher_loss"]]
+readable(untrained.sort_values("kl")[[*told, "kl", "agreement", "loss", "teacher_loss"]])
 
 # %% [markdown]
 # ## Recipe A
@@ -152,7 +152,7 @@ selected = run_folder(selection, RUNS, after=folder)
 select_layers(student, selection, Execution(), sources, folder=selected)["chosen"]
 
 # %%
-pd.read_parquet(selected / "scores.parquet")
+readable(pd.read_parquet(selected / "scores.parquet"))
 
 # %% [markdown]
 # ## What is left of the teacher?
@@ -184,7 +184,7 @@ evaluation = EvaluationConfig(
 )
 table = evaluate_pair(pair, evaluation, run_folder(evaluation, RUNS, after=folder))
 shown = ["part", "model", "kind", "metric", "value", "low", "high", "floor", "n"]
-table.query("layer.isna() and loop.isna()")[shown]
+readable(table.query("layer.isna() and loop.isna()")[shown])
 
 # %% [markdown]
 # ## How much of its state does the student use?
@@ -194,7 +194,7 @@ table.query("layer.isna() and loop.isna()")[shown]
 
 # %%
 states = table.query("part == 'states'")
-states.pivot_table(index=["layer", "loop"], columns="metric", values="value").astype(float).round(2)
+readable(states.pivot_table(index=["layer", "loop"], columns="metric", values="value"))
 
 # %%
 tokens = eval_tokens(corpus, 2, evaluation.window)

@@ -29,7 +29,7 @@ from lt2theory.experiments.explorations import is_fast, run_folder
 from lt2theory.experiments.recipes import recipes
 from lt2theory.mixers import DeltaNet, register_mixer
 from lt2theory.models import LoopedConfig, LoopedModel, presets
-from lt2theory.report import effective_rank_by_loops, effective_ranks, learning_curves
+from lt2theory.report import effective_rank_by_loops, effective_ranks, learning_curves, readable
 from lt2theory.report.views import constant_floors, training_curves
 from lt2theory.runs import RunFolder, run_table
 from lt2theory.training import CurriculumConfig, resolve, run_curriculum
@@ -64,7 +64,7 @@ presets()["toy-leaky_delta"]
 # look ahead or a leak between documents shows here.
 
 # %%
-check_mixer("leaky_delta")
+readable(check_mixer("leaky_delta"))
 
 # %% [markdown]
 # ## What does the ledger say of it?
@@ -73,7 +73,7 @@ check_mixer("leaky_delta")
 # this one erases, so that R8 must be refuted for it.
 
 # %%
-outcome_table(run_on_mixer("leaky_delta", fast=True))
+readable(outcome_table(run_on_mixer("leaky_delta", fast=True)))
 
 # %% [markdown]
 # ## Its transitions

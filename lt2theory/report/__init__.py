@@ -46,3 +46,4 @@ from lt2theory.report.study_report import report_study as report_study
 from lt2theory.report.style import arm_styles as arm_styles
 from lt2theory.report.tables import accuracy_table as accuracy_table
 from lt2theory.report.tables import outcome_table as outcome_table
+from lt2theory.report.tables import readable as readable

@@ -6,9 +6,6 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-import pandas as pd
-from pandas.api.types import is_bool, is_float, is_integer
-
 from lt2theory.report.content import (
     PredictionRow,
     Provenance,
@@ -19,7 +16,7 @@ from lt2theory.report.content import (
     Verdict,
 )
 from lt2theory.report.embed import data_uri
-from lt2theory.report.tables import MISSING, format_number
+from lt2theory.report.tables import MISSING, format_cell
 from lt2theory.runs.atomic import write_text
 
 # Even if some text got past the escaping, a browser would run and fetch nothing.
@@ -93,7 +90,7 @@ def table_html(table: ReportTable) -> str:
         A `figure` element that scrolls sideways where the page is narrow.
     """
     columns = [str(name) for name in table.frame.columns]
-    cells = [[_cell(value) for value in row] for row in table.frame.itertuples(index=False)]
+    cells = [[format_cell(value) for value in row] for row in table.frame.itertuples(index=False)]
     numeric = [
         all(NUMERIC.match(row[place]) for row in cells) and bool(cells)
         for place in range(len(columns))
@@ -114,16 +111,6 @@ def table_html(table: ReportTable) -> str:
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>'
         "</div></figure>"
     )
-
-
-def _cell(value: object) -> str:
-    if value is None or value is pd.NA or value is pd.NaT:
-        return MISSING
-    if is_bool(value):
-        return "yes" if value else "no"
-    if is_integer(value):
-        return f"{int(str(value)):,}"
-    return format_number(float(str(value))) if is_float(value) else str(value)
 
 
 def _text(value: str) -> str:

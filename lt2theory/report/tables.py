@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_bool, is_float, is_integer
 
 from lt2theory.report.frames import numbers, require_columns, require_one_row_each
 
@@ -48,6 +49,41 @@ def format_interval(value: float, low: float, high: float, digits: int = 3) -> s
     if np.isnan(low) or np.isnan(high):
         return text
     return f"{text} [{format_number(low, digits)}, {format_number(high, digits)}]"
+
+
+def format_cell(value: object, digits: int = 3) -> str:
+    """A cell of a table for reading.
+
+    Args:
+        value: A number, a truth value, a text, or nothing (None, NaN and pandas' own).
+        digits: Decimals, as for `format_number`.
+
+    Returns:
+        Numbers as `format_number` writes them, whole ones without decimals, `yes` or `no`, a dash
+        for nothing, anything else as it writes itself.
+    """
+    if value is None or value is pd.NA or value is pd.NaT:
+        return MISSING
+    if is_bool(value):
+        return "yes" if value else "no"
+    if is_integer(value):
+        return f"{int(str(value)):,}"
+    return format_number(float(str(value)), digits) if is_float(value) else str(value)
+
+
+def readable(table: pd.DataFrame | pd.Series, digits: int = 4) -> pd.DataFrame:
+    """A table of measurements for reading, as the notebooks show them all.
+
+    Args:
+        table: Any table, or one column of it.
+        digits: Decimals of numbers that are not whole.
+
+    Returns:
+        The same rows and columns in text, each cell as `format_cell` writes it; a column of
+        floats that are all whole or missing has no decimals.
+    """
+    frame = table.to_frame() if isinstance(table, pd.Series) else table
+    return frame.convert_dtypes().map(lambda value: format_cell(value, digits)).astype(str)
 
 
 def counted(count: int, noun: str) -> str:

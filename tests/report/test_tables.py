@@ -9,9 +9,11 @@ from lt2theory.report.tables import (
     MISSING,
     above_floor,
     accuracy_table,
+    format_cell,
     format_interval,
     format_number,
     outcome_table,
+    readable,
 )
 
 
@@ -100,3 +102,58 @@ def test_outcomes_say_what_was_not_reached():
         "500 [300, 700] (93.8 % interval)",
         "50",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, MISSING),
+        (pd.NA, MISSING),
+        (pd.NaT, MISSING),
+        (np.float32("nan"), MISSING),
+        (np.bool_(True), "yes"),
+        (np.int64(12345), "12,345"),
+        (np.float64(1.23456789012), "1.235"),
+        ("", ""),
+    ],
+)
+def test_cells_for_reading(value, text):
+    assert format_cell(value) == text
+
+
+def test_a_readable_table_has_few_digits_and_no_nan():
+    table = pd.DataFrame(
+        {
+            "whole": [1.0, 2.0, np.nan],
+            "number": [0.12345678901, np.nan, 9.946709e-13],
+            "large": [123456789.123, -1e12, np.inf],
+            "count": pd.array([1, None, 1_000_000], "Int64"),
+            "holds": [True, False, True],
+            "why": ["", None, "x"],
+            "kind": pd.Categorical(["a", None, "b"]),
+            "mixed": [0.5, "x", None],
+            "nothing": [None, None, None],
+        },
+        index=pd.Index([3, 1, 2], name="row"),
+    )
+    shown = readable(table)
+    assert shown.index.equals(table.index)
+    assert list(shown.columns) == list(table.columns)
+    assert shown.to_dict("list") == {
+        "whole": ["1", "2", MISSING],
+        "number": ["0.1235", MISSING, "9.95e-13"],
+        "large": ["123,456,789", "-1,000,000,000,000", "∞"],
+        "count": ["1", MISSING, "1,000,000"],
+        "holds": ["yes", "no", "yes"],
+        "why": ["", MISSING, "x"],
+        "kind": ["a", MISSING, "b"],
+        "mixed": ["0.5000", "x", MISSING],
+        "nothing": [MISSING] * 3,
+    }
+
+
+def test_one_column_and_a_table_without_rows_are_readable():
+    series = pd.Series({"uniform": 1 / 6, "majority": 0.25}, name="accuracy")
+    assert readable(series)["accuracy"].tolist() == ["0.1667", "0.2500"]
+    assert readable(pd.DataFrame({"a": []})).empty
+    assert readable(pd.DataFrame()).empty
