@@ -15,6 +15,8 @@ from lt2theory.training.config import Device
 BLOCKS = (1, 2, 3, 4)
 """The parts of a study, in the order in which they are carried out."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.=+-]*")
+_ONE_DECAY = frozenset({"deltanet", "gdn", "mamba2", "retnet"})
+"""Mixers with at most one decay a head, which is what our kernels of the recurrence compute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +68,27 @@ class Cell:
     def on(self, device: Device) -> "Cell":
         """The same cell on a device; a GPU replays every stage's step as one CUDA graph.
 
+        In float32 `auto` keeps to exact products, one small operation after the other. Where our
+        kernels can, a GPU takes them by name: they cut what is read to TensorFloat-32, not the
+        state, so that a reflection stays one.
+
         Args:
             device: "cpu" or "cuda".
 
         Returns:
             The cell. Its configuration, and so its hash, is that of another run.
         """
-        changes = {"device": device, "cuda_graph": device == "cuda"}
+        changes: dict[str, Any] = {"device": device, "cuda_graph": device == "cuda"}
+        if device == "cuda" and self.config.dtype == "float32" and self._has_kernels:
+            changes["model"] = self.config.model.model_dump() | {"backend": "triton"}
         config = CurriculumConfig.model_validate(self.config.model_dump() | changes)
         return Cell(**{**_fields(self), "config": config})
+
+    @property
+    def _has_kernels(self) -> bool:
+        return _ONE_DECAY.issuperset(
+            layer.mixer for loop in self.config.model.loops for layer in loop
+        )
 
     def run(self) -> StudyRun:
         """The run in a study's manifest.

@@ -5,7 +5,9 @@ import pytest
 from lt2theory.experiments.cells import Cell, in_order
 from lt2theory.experiments.recipes import state_based_recall, word_problem
 from lt2theory.experiments.studies import smoke, studies
+from lt2theory.models import LoopedConfig
 from lt2theory.models.flops import step_flops
+from lt2theory.training.config import Dtype
 
 
 def cell(name: str = "a", block: int = 1, **fields: object) -> Cell:
@@ -57,6 +59,25 @@ def test_a_device_makes_another_run() -> None:
     assert not here.config.cuda_graph
     assert here.run().hash != there.run().hash
     assert here.run().hash == cell().run().hash
+
+
+@pytest.mark.parametrize(
+    ("pattern", "dtype", "backend"),
+    [
+        ("deltanet", "float32", "triton"),
+        ("gdn,retnet", "float32", "triton"),
+        ("deltanet,gla", "float32", "auto"),
+        ("window(8)", "float32", "auto"),
+        ("deltanet", "bfloat16", "auto"),
+    ],
+)
+def test_a_gpu_takes_our_kernels_in_float32_where_they_can(
+    pattern: str, dtype: Dtype, backend: str
+) -> None:
+    changes = {"dtype": dtype, "model": LoopedConfig(pattern=pattern, num_layers=2)}
+    there = Cell(name="a", block=2, config=state_based_recall().model_copy(update=changes))
+    assert there.on("cuda").resolved.model.backend == backend
+    assert there.on("cpu").resolved.model.backend == "auto"
 
 
 def test_every_study_can_be_put_in_order_with_runs_that_differ() -> None:
