@@ -44,6 +44,7 @@ def run(argv: list[str]) -> int:
         The exit code.
     """
     from lt2theory.linearize.evaluation import EvaluationConfig, evaluate_pair
+    from lt2theory.linearize.teachers import made_by
     from lt2theory.runs import write_json
 
     description = (
@@ -62,7 +63,8 @@ def run(argv: list[str]) -> int:
     check_file(copy.json, "--json")
     check_folder(options.out, "--out")
     pair, about = _opened(options, config.split)
-    table = evaluate_pair(pair, config, options.out, about=about, tell=print)
+    made = {"student": made_by(options.student), "teacher": made_by(options.teacher)}
+    table = evaluate_pair(pair, config, options.out, about=about, made=made, tell=print)
     if copy.json is not None:
         write_json(copy.json, {"about": about, "rows": _rows(table)})
     _print(table)

@@ -16,7 +16,7 @@ import pandas as pd
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.study_rank_rows import rank_rows
 from lt2theory.runs import COLUMNS, RunFolder, read_table, run_status, run_table
-from lt2theory.runs.environment import ENVIRONMENT, read_record
+from lt2theory.runs.environment import last_environment
 from lt2theory.runs.jsonl import read_lines
 from lt2theory.training.sharing import SESSIONS
 
@@ -143,11 +143,7 @@ def _cell_table(cell: Cell, run: RunFolder) -> pd.DataFrame:
 def _facts(run: RunFolder) -> dict[str, Any]:
     steps = [line["step"] for line in run.metrics() if line.get("step") is not None]
     found: dict[str, Any] = {"status": run.status, "progress": max(steps, default=0)}
-    path = run.path / ENVIRONMENT
-    record = read_record(path) if path.exists() else None
-    last: dict[str, Any] = {}
-    if record is not None:
-        last = record["resumed"][-1]["environment"] if record["resumed"] else record["created"]
+    last = last_environment(run.path)
     versions = {name: last.get("packages", {}).get(name) for name in PACKAGES}
     return found | {"device": last.get("device"), "source": last.get("source")} | versions
 

@@ -9,17 +9,20 @@ from lt2theory.cards import card
 from lt2theory.linearize.gguf_llama import GgufSource
 from lt2theory.linearize.llama import load_llama
 from lt2theory.linearize.results import KIND as LINEARIZATION
-from lt2theory.linearize.results import load_student
+from lt2theory.linearize.results import STAGES, load_student
 from lt2theory.linearize.weights import CONFIG, FolderSource
 from lt2theory.models import LoopedModel
 from lt2theory.models.parameters import parameter_count
 from lt2theory.runs import RunFolder, read_json
+from lt2theory.runs.environment import last_environment
 from lt2theory.training import load_model
 from lt2theory.training.lm import load_lm
 from lt2theory.training.lm.session import KIND as LM
 from lt2theory.training.lm.session import STAGE_KIND
 
 _GGUF = ".gguf"
+_RAN = {"device": "on", "source": "source revision"}
+"""Facts of a run's environment that are told, each with the word before it."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,31 @@ def _load_run(path: Path) -> LoopedModel:
     if kind in (LINEARIZATION, STAGE_KIND):
         return load_student(path)
     return load_model(path)[0]
+
+
+def made_by(path: Path) -> str:
+    """What made a model, as far as its path tells.
+
+    Args:
+        path: As for `load_teacher`.
+
+    Returns:
+        In words: of a run of ours its kind, label, seed, configuration, device and source
+        revision; else the kind of file.
+
+    Raises:
+        ValueError: A file of the run is damaged.
+    """
+    if path.is_file():
+        return "a GGUF file"
+    if "model_type" in read_json(path / CONFIG):
+        return "a Hugging Face checkpoint"
+    run = RunFolder.open(path)
+    said = f"{run.kind} run {run.identity['label']}, seed {run.identity['seed']}"
+    homes = [path, *sorted((path / STAGES).glob("*-*"), reverse=True)]
+    ran = next((found for home in homes if (found := last_environment(home))), {})
+    on = [f"{word} {ran[name]}" for name, word in _RAN.items() if ran.get(name) is not None]
+    return ", ".join([said, f"configuration {run.config_hash}", *on])
 
 
 def frozen(model: LoopedModel, name: str, source: str = "memory") -> Teacher:

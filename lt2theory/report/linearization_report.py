@@ -8,6 +8,7 @@ import pandas as pd
 
 from lt2theory.linearize.evaluation.evaluate import TABLE as EVALUATION
 from lt2theory.linearize.results import STAGES
+from lt2theory.linearize.selection import RUNS
 from lt2theory.linearize.selectors_compared import KIND as SELECTION
 from lt2theory.linearize.selectors_compared import SCORES
 from lt2theory.report.content import Report, ReportFigure, ReportTable, Section
@@ -15,7 +16,7 @@ from lt2theory.report.evaluation_sections import evaluation_sections, selection_
 from lt2theory.report.figures.linearization import recovery_by_stage, stage_courses
 from lt2theory.report.glossary import terms
 from lt2theory.report.html import write_report
-from lt2theory.report.provenance import provenance_of
+from lt2theory.report.provenance import provenance_of, provenance_of_evaluation
 from lt2theory.report.run_report import REPORT
 from lt2theory.report.setting import setting_section
 from lt2theory.report.tables import MISSING, format_number
@@ -107,7 +108,7 @@ def evaluation_content(folder: Path, *, command: str = "") -> Report:
         summary=[f"A student beside its teacher, {said[1]}, with floors and 95 % intervals."],
         sections=evaluation_sections(pd.read_parquet(path)),
         glossary=terms(*TERMS),
-        provenance=provenance_of([], command=command),
+        provenance=provenance_of_evaluation(folder, command=command),
     )
 
 
@@ -115,12 +116,14 @@ def _selected(run: RunFolder, *, command: str = "") -> Report:
     """What the report of a selection says."""
     if not (run.path / SCORES).is_file():
         raise ValueError(f"{run.path} has no scores yet: the selection is not finished")
+    runs = [RunFolder.open(path) for path in sorted((run.path / RUNS).glob("seed-*/*"))]
     return Report(
         title=f"Layers that keep softmax: {run.identity['label']}",
         summary=["Selectors side by side: the trained one, and those that need no training."],
         sections=[selection_section(pd.read_parquet(run.path / SCORES)), setting_section(run)],
         glossary=terms(*TERMS),
-        provenance=provenance_of([run], command=command),
+        # The runs that the trained selector compares say what they ran on.
+        provenance=provenance_of(runs or [run], command=command),
     )
 
 

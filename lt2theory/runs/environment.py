@@ -103,6 +103,28 @@ def read_record(path: Path) -> dict[str, Any]:
     return found
 
 
+def last_environment(folder: Path) -> dict[str, Any]:
+    """What the last session of a run ran on.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        As `capture` told it; empty where the run does not say.
+
+    Raises:
+        ValueError: Its environment.json is damaged.
+    """
+    path = folder / ENVIRONMENT
+    if not path.exists():
+        return {}
+    found = read_record(path)
+    last: dict[str, Any] = (
+        found["resumed"][-1]["environment"] if found["resumed"] else found["created"]
+    )
+    return last
+
+
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Where two environments differ.
 

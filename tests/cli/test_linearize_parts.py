@@ -8,6 +8,8 @@ import pytest
 
 from lt2theory.cli import main
 from lt2theory.linearize.recipe_b import pre_alignment_stage
+from lt2theory.report.dispatch import report_path
+from lt2theory.report.provenance import provenance_of_evaluation
 
 Output = pytest.CaptureFixture[str]
 
@@ -66,6 +68,9 @@ def test_a_selection_ends_in_a_recipe(
     assert f"  trained      {layer}; 1 of 1 seeds alone choose the same" in printed
     recipe = json.loads((out / "recipe.json").read_text())
     assert recipe["stages"][1]["restore"] == [layer]
+    page = report_path(out).read_text()
+    assert "not known" not in page
+    assert "does not say what it ran on" not in page
     assert parts(made, "select", *argv) == 0
     assert capsys.readouterr().out.splitlines()[-1] == printed[-1]
 
@@ -82,6 +87,11 @@ def test_an_evaluation_ends_in_a_table(
     assert any("mqar 2 recalled" in line and "(floor 0.5)" in line for line in printed)
     table = pd.read_parquet(out / "evaluation.parquet")
     assert len(json.loads(copy.read_text())["rows"]) == len(table)
+    facts = provenance_of_evaluation(out).facts
+    assert "not known" not in facts.values()
+    assert ", lm run " in facts["teacher"]
+    assert ", linearize run aligned, seed 0, configuration " in facts["student"]
+    assert facts["student"].split(", on ")[1].startswith("cpu")
     assert parts(made, "evaluate", *argv, "--seed", "1") == 2
     assert "holds another evaluation (other config)" in capsys.readouterr().err
 

@@ -18,7 +18,7 @@ from lt2theory.linearize.engine import run_recipe
 from lt2theory.linearize.hybrids import student_config
 from lt2theory.linearize.results import LinearizeSummary, load_student
 from lt2theory.linearize.sources import Sources, weights_fingerprint
-from lt2theory.linearize.teachers import load_teacher
+from lt2theory.linearize.teachers import load_teacher, made_by
 from lt2theory.linearize.texts import eval_tokens
 from lt2theory.training import Interrupted
 from lt2theory.training.lm import Execution
@@ -279,5 +279,7 @@ def test_a_student_can_be_a_teacher(
     again = load_teacher(undisturbed[1])
     assert again.source == "run"
     assert again.model.config.width == TEACHER["width"]
+    assert made_by(undisturbed[1]).startswith("linearize run test, seed 0, configuration ")
+    assert ", on cpu, source revision " in made_by(undisturbed[1])
     last = load_teacher(undisturbed[1] / undisturbed[0].stages[-1].folder)
     assert weights_fingerprint(last.model) == weights_fingerprint(again.model)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lt2theory.runs.environment import capture, differences, record
+from lt2theory.runs.environment import capture, differences, last_environment, record
 
 
 @pytest.fixture
@@ -38,12 +38,15 @@ def test_differences_are_named(environment: dict[str, Any]) -> None:
 def test_a_resume_under_other_versions_warns_once_and_is_kept(
     tmp_path: Path, environment: dict[str, Any]
 ) -> None:
+    assert last_environment(tmp_path) == {}
     assert record(tmp_path, environment, step=0) == []
     assert record(tmp_path, environment, step=5) == []
+    assert last_environment(tmp_path) == environment
     other = environment | {"threads": 7}
     with pytest.warns(UserWarning, match=r"resumed at step 9 .*threads: 1 -> 7"):
         assert record(tmp_path, other, step=9) == ["threads: 1 -> 7"]
     assert record(tmp_path, other, step=12) == []
+    assert last_environment(tmp_path) == other
     found = json.loads((tmp_path / "environment.json").read_text())
     assert found["created"] == environment
     assert [entry["step"] for entry in found["resumed"]] == [9]

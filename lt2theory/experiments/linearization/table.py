@@ -10,7 +10,7 @@ from lt2theory.experiments.linearization.carry import ROWS
 from lt2theory.experiments.linearization.cells import LinearCell, LinearCells
 from lt2theory.linearize.evaluation.table import COLUMNS
 from lt2theory.runs import RunFolder, read_json, run_status
-from lt2theory.runs.environment import ENVIRONMENT, read_record
+from lt2theory.runs.environment import last_environment
 from lt2theory.runs.jsonl import read_lines
 from lt2theory.training.sharing import SESSIONS
 
@@ -136,9 +136,6 @@ def _cell_table(cell: LinearCell, run: RunFolder) -> pd.DataFrame:
 
 def _environment(run: RunFolder) -> dict[str, Any]:
     """Device, source and versions of the last session."""
-    path, last = run.path / ENVIRONMENT, {}
-    if path.exists():
-        record = read_record(path)
-        last = record["resumed"][-1]["environment"] if record["resumed"] else record["created"]
+    last = last_environment(run.path)
     versions = {name: last.get("packages", {}).get(name) for name in PACKAGES}
     return {"device": last.get("device"), "source": last.get("source")} | versions

@@ -1,11 +1,12 @@
 """An evaluation: all its parts, each kept in the folder as soon as it is done."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
 from lt2theory.linearize.evaluation.cloze import cloze_rows
 from lt2theory.linearize.evaluation.generation import text_rows
@@ -18,6 +19,7 @@ from lt2theory.linearize.evaluation.states import state_rows
 from lt2theory.linearize.evaluation.table import Measured, measured_table
 from lt2theory.linearize.evaluation.zero_shot import zero_shot_rows
 from lt2theory.runs import config_hash, read_json, write_json, write_table
+from lt2theory.runs.environment import ENVIRONMENT, capture, record
 
 PARTS: dict[PartName, Callable[[Pair, EvaluationConfig], list[Measured]]] = {
     "recovery": recovery_rows,
@@ -41,6 +43,7 @@ def evaluate_pair(
     folder: Path,
     *,
     about: dict[str, Any] | None = None,
+    made: Mapping[str, str] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> pd.DataFrame:
     """Evaluate a student, or go on with what an interrupted call has left.
@@ -51,6 +54,9 @@ def evaluate_pair(
         folder: Holds a Parquet file a part while they are being made, then `evaluation.parquet`
             and summary.json, written last.
         about: What the models and the text are, as JSON; part of the hash.
+        made: What made the `student` and the `teacher`, in words
+            (`lt2theory.linearize.teachers.made_by`); kept in environment.json, beside what this
+            call runs on.
         tell: Told of each part before it begins.
 
     Returns:
@@ -61,9 +67,14 @@ def evaluate_pair(
     """
     settings = {"config": config.model_dump(mode="json"), "about": about or {}}
     _claim(folder, settings)
+    paths = {name: folder / _DONE / f"{name}.parquet" for name in config.parts}
+    done = sum(path.is_file() for path in paths.values())
+    if done < len(paths):
+        here = capture(threads=torch.get_num_threads(), device=pair.runtime.device_name)
+        here |= {"dtype": str(pair.runtime.dtype).removeprefix("torch."), **(made or {})}
+        record(folder, here, step=done)  # a part is a step
     tables = []
-    for name in config.parts:
-        path = folder / _DONE / f"{name}.parquet"
+    for name, path in paths.items():
         if not path.is_file():
             tell(name)
             path.parent.mkdir(exist_ok=True)
@@ -129,3 +140,4 @@ def _take_back(folder: Path) -> None:
     if not any((folder / _DONE).iterdir()):
         (folder / _DONE).rmdir()
         (folder / _CONFIG).unlink()
+        (folder / ENVIRONMENT).unlink()

@@ -16,6 +16,7 @@ from lt2theory.linearize.evaluation.states import state_rows
 from lt2theory.linearize.evaluation.table import COLUMNS
 from lt2theory.linearize.evaluation.zero_shot import harness_rows, zero_shot_rows
 from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.runs.environment import last_environment
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import TextBatches
 
@@ -122,14 +123,19 @@ def test_lm_eval_reads_both_models(
 
 def test_an_evaluation_is_kept_part_by_part(make_pair: MakePair, folder: Path) -> None:
     pair, told = make_pair(), list[str]()
-    table = evaluate_pair(pair, TINY, folder, tell=told.append)
+    made = {"student": "a run of theirs"}
+    table = evaluate_pair(pair, TINY, folder, made=made, tell=told.append)
     assert told == list(TINY.parts)
+    ran = last_environment(folder)
+    assert (ran["device"], ran["dtype"]) == ("cpu", "float32")
+    assert ran["student"] == "a run of theirs"
+    assert ran["packages"]["torch"] == torch.__version__
     assert list(table.columns) == list(COLUMNS)
     assert set(table["part"]) == set(TINY.parts) == set(PARTS) - {"zero_shot", "cloze"}
     kept = pd.read_parquet(folder / "evaluation.parquet").astype(table.dtypes.to_dict())
     pd.testing.assert_frame_equal(kept, table)
     (folder / "parts" / "needle.parquet").unlink()
-    again = evaluate_pair(pair, TINY, folder, tell=told.append)
+    again = evaluate_pair(pair, TINY, folder, made=made, tell=told.append)
     assert told[len(TINY.parts) :] == ["needle"]
     pd.testing.assert_frame_equal(again, table)
     with pytest.raises(ValueError, match="holds another evaluation"):
