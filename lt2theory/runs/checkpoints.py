@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lt2theory.runs.atomic import TEMPORARY_SUFFIX, full_disk_named, sync_directory
+from lt2theory.runs.contents import write_contents
 from lt2theory.runs.prepare import remove_tree
 
 KEPT_CHECKPOINTS = 2
@@ -52,11 +53,24 @@ def keep_checkpoint(temporary: Path) -> Path:
 
     Returns:
         The checkpoint's folder.
+
+    Raises:
+        DiskFullError: The disk is full.
     """
     final = temporary.with_name(temporary.name.removesuffix(TEMPORARY_SUFFIX))
+    write_contents(temporary)
     sync_directory(temporary)
     temporary.rename(final)
     sync_directory(final.parent)
-    for old in list_checkpoints(final.parent)[KEPT_CHECKPOINTS:]:
-        remove_tree(old)
+    drop_old_checkpoints(final.parent)
     return final
+
+
+def drop_old_checkpoints(folder: Path) -> None:
+    """Drop all checkpoints but the last two.
+
+    Args:
+        folder: Where checkpoints are kept; it need not exist.
+    """
+    for old in list_checkpoints(folder)[KEPT_CHECKPOINTS:]:
+        remove_tree(old)

@@ -8,7 +8,12 @@ from typing import Any
 
 from lt2theory.cards import card
 from lt2theory.runs.atomic import read_json, write_json, write_synced
-from lt2theory.runs.checkpoints import begin_checkpoint, keep_checkpoint, list_checkpoints
+from lt2theory.runs.checkpoints import (
+    begin_checkpoint,
+    drop_old_checkpoints,
+    keep_checkpoint,
+    list_checkpoints,
+)
 from lt2theory.runs.hashing import config_hash
 from lt2theory.runs.jsonl import append_line, cut, drop_torn_line, read_lines
 from lt2theory.runs.layout import (
@@ -110,6 +115,7 @@ class RunFolder:
             take_over(path, header, overwrite=overwrite)
             run = cls(path)
             drop_torn_line(path / TIMING)
+            drop_old_checkpoints(path / CHECKPOINTS)  # a kill may have come before that
             try:
                 yield run
             except ValueError:

@@ -9,6 +9,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from lt2theory.runs.atomic import read_json
+from lt2theory.runs.contents import check_contents
 from lt2theory.training.records import checked
 from lt2theory.training.train_state import TrainState
 
@@ -51,6 +52,7 @@ def unpack(folder: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> 
         ValueError: A file is missing, damaged, or belongs to another model; nothing has changed.
     """
     state = checked(TrainState, read_json(folder / STATE), folder / STATE)
+    check_contents(folder)
     weights = _read(folder / MODEL)
     moments = _read(folder / OPTIMISER)
     parameters = dict(model.named_parameters())
@@ -75,6 +77,7 @@ def load_weights(folder: Path, model: nn.Module) -> None:
     Raises:
         ValueError: The file is missing, damaged, or belongs to another model.
     """
+    check_contents(folder, (MODEL,))
     _fill(model, _read(folder / MODEL), folder / MODEL)
 
 

@@ -245,6 +245,22 @@ def test_a_full_disk_stops_the_run_and_the_next_call_continues_it(
     assert results(tmp_path / "run") == results(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "state.json"])
+def test_one_wrong_bit_costs_one_checkpoint(
+    name: str, tmp_path: Path, make_config: Any, results: Any
+) -> None:
+    run_curriculum(make_config(), tmp_path / "run")
+    whole = results(tmp_path / "run")
+    (tmp_path / "run" / "summary.json").unlink()
+    file = RunFolder.open(tmp_path / "run").checkpoints()[0] / name
+    data = bytearray(file.read_bytes())
+    data[-9] ^= 1
+    file.write_bytes(data)
+    with pytest.warns(UserWarning, match=rf"going back one checkpoint: .*{name} is "):
+        run_curriculum(make_config(), tmp_path / "run")
+    assert results(tmp_path / "run") == whole
+
+
 def test_a_damaged_checkpoint_costs_one_checkpoint(
     tmp_path: Path, make_config: Any, results: Any
 ) -> None:

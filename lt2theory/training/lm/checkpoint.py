@@ -29,6 +29,7 @@ from lt2theory.models import LoopedModel
 from lt2theory.runs import read_json, write_json
 from lt2theory.runs.atomic import full_disk_named
 from lt2theory.runs.checkpoints import begin_checkpoint, keep_checkpoint
+from lt2theory.runs.contents import check_contents
 from lt2theory.training.checkpoint import model_tensors
 from lt2theory.training.lm.optimisers import FIELDS
 from lt2theory.training.lm.ranks import Ranks
@@ -117,17 +118,21 @@ class Checkpoints:
         self._keep(folder, state)
 
     def _keep(self, folder: Path, state: LmState) -> None:
-        """Name the files in state.json, flush all, and rename the folder."""
+        """Name the files in state.json, flush all, and rename the folder; or drop it."""
         if not self._ranks.is_first:
             return
-        files = sorted(folder.iterdir())
-        state.files = {path.name: path.stat().st_size for path in files}
-        with full_disk_named(folder):
-            for path in files:
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
-            write_json(folder / STATE, state.model_dump(mode="json"))
-        keep_checkpoint(folder)
+        try:
+            files = sorted(folder.iterdir())
+            state.files = {path.name: path.stat().st_size for path in files}
+            with full_disk_named(folder):
+                for path in files:
+                    with path.open("rb") as file:
+                        os.fsync(file.fileno())
+                write_json(folder / STATE, state.model_dump(mode="json"))
+            keep_checkpoint(folder)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)  # a full disk needs the room
+            raise
 
     def _give_up(self, folder: Path, error: CheckpointException) -> None:
         """Drop what was written of a checkpoint that failed, and say why it did.
@@ -188,9 +193,11 @@ def load_training(
     Raises:
         ValueError: A file is missing, damaged, or of another model.
     """
-    state = _read_state(folder)
+    with ranks.first_decides():  # one process reads all of it
+        state = _read_state(folder) if ranks.is_first else LmState()
+    told = ranks.from_first(state.model_dump(mode="json"))
     _load(folder, training_tensors(model, optimisers), ranks)
-    return state
+    return LmState.model_validate(told)
 
 
 def load_weights(folder: Path, model: LoopedModel) -> None:
@@ -212,7 +219,7 @@ def _read_state(folder: Path) -> LmState:
     """Return the state of a checkpoint whose files are all there.
 
     Raises:
-        ValueError: They are not, or have other sizes.
+        ValueError: They are not, or are not what was written.
     """
     path = folder / STATE
     state = checked(LmState, read_json(path), path)
@@ -223,6 +230,7 @@ def _read_state(folder: Path) -> LmState:
         found = file.stat().st_size if file.is_file() else None
         if found != size:
             raise ValueError(f"{file} is damaged: {found} bytes where {path} says {size}")
+    check_contents(folder)
     return state
 
 

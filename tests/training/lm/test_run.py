@@ -144,15 +144,23 @@ def test_a_kill_while_a_checkpoint_is_written_leaves_the_one_before(
     assert len(list((tmp_path / "two" / "checkpoints").iterdir())) == 2
 
 
+@pytest.mark.parametrize("damage", ["cut", "one bit", "gone", "state"])
 def test_a_damaged_checkpoint_costs_one_generation(
-    corpus: Corpus, make_lm: MakeLm, tmp_path: Path
+    damage: str, corpus: Corpus, make_lm: MakeLm, tmp_path: Path
 ) -> None:
     config = make_lm()
     undisturbed = train(corpus, config, tmp_path / "run", checkpoint_every=3)
     newest = RunFolder.open(tmp_path / "run").checkpoints()
     (tmp_path / "run" / "summary.json").unlink()
-    file = next(newest[0].glob("*.safetensors"))
-    file.write_bytes(file.read_bytes()[:-1])
+    file = newest[0] / "state.json" if damage == "state" else next(newest[0].glob("*.safetensors"))
+    data = bytearray(file.read_bytes())
+    if damage == "gone":
+        file.unlink()
+    elif damage == "state":
+        file.write_text(data.decode().replace('"spikes": 0', '"spikes": 1'))
+    else:
+        data[-100] ^= 1
+        file.write_bytes(data[:-1] if damage == "cut" else data)
     with pytest.warns(UserWarning, match="going back one checkpoint: .* is damaged"):
         assert train(corpus, config, tmp_path / "run", checkpoint_every=3) == undisturbed
     (tmp_path / "run" / "summary.json").unlink()
