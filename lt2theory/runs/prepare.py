@@ -1,5 +1,7 @@
 """A run's folder before it is written: made, swept of what a killed writer left, and taken over."""
 
+import errno
+import json
 import os
 import shutil
 from pathlib import Path
@@ -14,6 +16,11 @@ from lt2theory.runs.atomic import (
 from lt2theory.runs.layout import CHECKPOINTS, CONFIG, SUMMARY, read_header, run_status
 from lt2theory.runs.lock import LOCK_NAME
 
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_TOLD, _LONGEST = 4, 40
+_NONE = "nothing"
+"""What stands for a field that only one of two configurations has."""
+
 
 def make_folder(path: Path) -> None:
     """Make the folder of a run if it is missing.
@@ -24,13 +31,16 @@ def make_folder(path: Path) -> None:
     Raises:
         ValueError: A file is in its place, or it cannot be written.
         DiskFullError: The disk is full.
+        OSError: Something else is wrong with it.
     """
     try:
         with full_disk_named(path):
             path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise ValueError(f"{path} cannot be a run's folder: a file is in its place") from error
-    except PermissionError as error:
+    except OSError as error:
+        if error.errno not in _FORBIDDEN:
+            raise
         raise ValueError(f"{path} cannot be created: {error.strerror}") from error
     if not os.access(path, os.W_OK):
         raise ValueError(f"{path} cannot be written: no permission")
@@ -80,8 +90,36 @@ def take_over(path: Path, header: dict[str, Any], *, overwrite: bool) -> None:
         if found["hash"] != header["hash"]:
             raise ValueError(
                 f"{path} holds a {found['kind']} run of another configuration "
-                f"({found['hash']}, not {header['hash']}); choose another folder or overwrite"
+                f"({_changes(found['config'], header['config'])}); choose another folder or "
+                "overwrite"
             )
+
+
+def _changes(before: Any, now: Any) -> str:
+    """Where two configurations differ: the first fields with their values, and how many more."""
+    old, new = _leaves(before), _leaves(now)
+    names = [name for name in {**old, **new} if old.get(name, _NONE) != new.get(name, _NONE)]
+    told = [
+        f"{name}: {_short(old.get(name, _NONE))} there, {_short(new.get(name, _NONE))} asked for"
+        for name in names[:_TOLD]
+    ]
+    more = len(names) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _leaves(value: Any, name: str = "") -> dict[str, str]:
+    """The values of a nested configuration by their paths, each as JSON."""
+    if isinstance(value, dict | list | tuple) and value:
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        found: dict[str, str] = {}
+        for key, part in parts:
+            found |= _leaves(part, f"{name}.{key}" if name else str(key))
+        return found
+    return {name: json.dumps(value)}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
 def take_back(path: Path) -> None:

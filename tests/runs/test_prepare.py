@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ RECORD = {"step": 1, "stage": 8, "split": "train", "metrics": {"loss": 0.5}}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"config": {"width": 9}}, "holds a curriculum run of another configuration"),
+        (
+            {"config": {"width": 9}},
+            r"a curriculum run of another configuration \(width: 8 there, 9 asked for; label: ",
+        ),
         ({"kind": "text"}, "holds a run of kind 'curriculum', not 'text'"),
     ],
 )
@@ -63,3 +67,46 @@ def test_a_half_written_checkpoint_is_not_seen_and_is_swept(run: RunFolder, writ
     (run.path / "lock").unlink()
     with writing():
         assert not half.exists()
+
+
+def test_where_configurations_differ_is_said(tmp_path: Path, writing: Any) -> None:
+    stages = [{"rate": 0.1, "name": "a"}, {"rate": 0.2, "name": "b"}]
+    config = {"stages": stages, "seed": 0, "text": "x" * 99, "gate": None, "one": 1, "two": 2}
+    changed = {"stages": (stages[0], {"rate": 0.3, "name": "b"}), "seed": 0, "text": "x" * 98}
+    with writing(tmp_path / "run", config=config):
+        pass
+    said = (
+        r"\(stages\.1\.rate: 0\.2 there, 0\.3 asked for; text: \"x{39}\.\.\. there, "
+        r"\"x{39}\.\.\. asked for; gate: null there, nothing asked for; one: 1 there, "
+        r"nothing asked for; and 1 more\)"
+    )
+    with (
+        pytest.raises(ValueError, match=said),
+        writing(tmp_path / "run", config=changed),
+    ):
+        pytest.fail("opened another run's folder")
+
+
+def test_a_file_system_that_cannot_be_written_is_named(
+    tmp_path: Path, writing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, *_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with (
+        pytest.raises(ValueError, match="run cannot be created: Read-only file system"),
+        writing(tmp_path / "run"),
+    ):
+        pytest.fail("made a folder on it")
+
+
+def test_a_checkpoint_that_a_kill_left_over_is_dropped(run: RunFolder, writing: Any) -> None:
+    for step in (1, 2):
+        run.save_checkpoint(step, {"a": b"1"})
+    oldest = run.path / "checkpoints" / "000000-step-0"
+    oldest.mkdir()
+    (run.path / "lock").unlink()
+    with writing() as again:
+        assert not oldest.exists()
+        assert len(again.checkpoints()) == 2
