@@ -24,6 +24,7 @@ from lt2theory.runs import Progress, RunFolder
 from lt2theory.runs.prepare import remove_tree
 from lt2theory.training.lm import Execution
 from lt2theory.training.lm.session import (
+    check_corpus,
     open_session,
     shared_folder,
 )
@@ -80,6 +81,7 @@ def run_recipe(
         done = ranks.from_first(run.summary() if run and run.status == "done" else None)
         if done is not None:
             return checked(LinearizeSummary, done, folder)
+        check_corpus(ranks, sources.corpus)
         with ranks.first_decides():
             if run is not None:
                 _begin(run, overwrite=overwrite)

@@ -33,7 +33,7 @@ from lt2theory.runs import Progress, config_hash, write_json, write_table
 from lt2theory.runs.prepare import remove_tree
 from lt2theory.training.lm import Execution
 from lt2theory.training.lm.config import corpus_hash
-from lt2theory.training.lm.session import open_session, shared_folder
+from lt2theory.training.lm.session import check_corpus, open_session, shared_folder
 from lt2theory.training.lm.step import lm_runtime
 from lt2theory.training.text import Corpus, TextBatches
 
@@ -101,6 +101,7 @@ def select_layers(
         done = session.ranks.from_first(run.summary() if run and run.status == "done" else None)
         if done is not None:
             return dict(done)
+        check_corpus(session.ranks, sources.corpus)
         if run is not None and overwrite:
             _forget_runs(folder)
         dtype = torch.float64 if config.dtype == "float64" else torch.float32

@@ -4,6 +4,7 @@ import json
 import time
 from os import environ
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -17,6 +18,7 @@ from lt2theory.training.lm.tokens import run_tokenizer
 from lt2theory.training.text import Corpus, CorpusConfig, TextBatches, Windows, prepare
 from lt2theory.training.text.chat import ChatWindows
 from lt2theory.training.text.manifest import MANIFEST
+from lt2theory.training.text.sources import open_source
 
 _GGUF = ".gguf"
 
@@ -54,7 +56,8 @@ def open_text(text: Path, teacher: Path, root: Path, *, progress: Progress | Non
     Args:
         text: Folder of a corpus, or a file or folder of text.
         teacher: Path of the teacher.
-        root: Folder below which a new corpus is kept; the same text gives the same folder.
+        root: Folder below which a new corpus is kept; the same text gives the same folder, and one
+            that was written since another.
         progress: Told how far the preparation is.
 
     Returns:
@@ -68,12 +71,19 @@ def open_text(text: Path, teacher: Path, root: Path, *, progress: Progress | Non
     if not text.exists():
         raise ValueError(f"text: {str(text)!r} is not there (must be a corpus, a file or a folder)")
     config = CorpusConfig(sources=(str(text),), tokenizer=teacher_tokenizer(teacher, root))
-    folder = root / f"text-{config_hash(config.model_dump(mode='json'))}"
+    folder = root / f"text-{config_hash(config.model_dump(mode='json') | _files(config, text))}"
     if environ.get("RANK", "0") == "0":
         prepare(config, folder, progress=progress)
     while not (folder / MANIFEST).is_file():
         time.sleep(0.1)
     return Corpus(folder)
+
+
+def _files(config: CorpusConfig, text: Path) -> dict[str, Any]:
+    """The files of a text as they are now: one that has changed since gives another corpus."""
+    listing = open_source(str(text), config).listing()
+    root = text if text.is_dir() else text.parent
+    return {"files": [[*pair, (root / pair[0]).stat().st_mtime_ns] for pair in listing]}
 
 
 def stage_windows(stage: Stage, corpus: Corpus, chat: Path | None, seed: int) -> Windows:

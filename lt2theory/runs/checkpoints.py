@@ -1,5 +1,6 @@
 """Folders of checkpoints: complete or not there, numbered in the order of writing, two kept."""
 
+import re
 from pathlib import Path
 
 from lt2theory.runs.atomic import TEMPORARY_SUFFIX, full_disk_named, sync_directory
@@ -7,6 +8,8 @@ from lt2theory.runs.contents import write_contents
 from lt2theory.runs.prepare import remove_tree
 
 KEPT_CHECKPOINTS = 2
+
+_NAME = re.compile(r"\d{6,}-step-\d+")
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -16,11 +19,11 @@ def list_checkpoints(folder: Path) -> list[Path]:
         folder: Where checkpoints are kept; it need not exist.
 
     Returns:
-        Their folders, newest first.
+        Their folders, newest first; what has another name is none of ours.
     """
     if not folder.is_dir():
         return []
-    names = [entry for entry in folder.iterdir() if entry.suffix != TEMPORARY_SUFFIX]
+    names = [entry for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
     return sorted(names, reverse=True)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from lt2theory.linearize import texts
 from lt2theory.linearize.texts import open_text
+from lt2theory.training.lm.config import corpus_hash
 from lt2theory.training.text import CorpusConfig, prepare
 
 
@@ -30,3 +31,19 @@ def test_other_processes_wait_for_the_first(
     other.join(5)
     assert seen == [first]
     assert prepare(CorpusConfig(sources=(str(tmp_path / "a.txt"),)), first)[1]
+
+
+def test_a_text_that_has_changed_gives_another_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one of the same size; a linearization of the first then refuses it by its contents."""
+    monkeypatch.setattr(texts, "teacher_tokenizer", lambda *_: "bytes")
+    text = tmp_path / "text"
+    (text / "below").mkdir(parents=True)
+    (text / "below" / "a.txt").write_text("some text " * 50)
+    first = open_text(text, tmp_path, tmp_path)
+    assert open_text(text, tmp_path, tmp_path).folder == first.folder
+    (text / "below" / "a.txt").write_text("same size " * 50)
+    second = open_text(text, tmp_path, tmp_path)
+    assert second.folder != first.folder
+    assert corpus_hash(second) != corpus_hash(first)

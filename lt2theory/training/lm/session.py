@@ -134,6 +134,7 @@ def train_in(
         done = ranks.from_first(run.summary() if run and run.status == "done" else None)
         if done is not None:
             return checked(LmSummary, done, folder / SUMMARY)
+        check_corpus(ranks, corpus)
         trainer = LmTrainer(
             config,
             session.execution,
@@ -200,6 +201,21 @@ def shared_folder(
                     )
                 )
         yield run
+
+
+def check_corpus(ranks: Ranks, corpus: Corpus) -> None:
+    """Let the first process read a corpus, and no process go on where it is damaged.
+
+    Args:
+        ranks: The processes.
+        corpus: The corpus.
+
+    Raises:
+        ValueError: A shard is not what was prepared.
+    """
+    with ranks.first_decides():
+        if ranks.is_first:
+            corpus.check()
 
 
 def _environment(config: LmConfig, session: Session, placement: Placement) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -171,6 +172,73 @@ def test_a_damaged_checkpoint_costs_one_generation(
         pytest.raises(ValueError, match=r"state\.json cannot be read"),
     ):
         train(corpus, config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("moment", ["the first step", "a save", "before any step"])
+def test_a_signal_at_a_bad_moment(
+    moment: str, corpus: Corpus, make_lm: MakeLm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that comes in the middle of something lets it end; the run goes on to the same bytes."""
+    config, folder = make_lm(dtype="float32"), tmp_path / "two"
+    undisturbed = train(corpus, config, tmp_path / "one", checkpoint_every=3)
+    owner, name = {
+        "the first step": (LmStepper, "gradients"),
+        "a save": (checkpoint_module, "keep_checkpoint"),
+        "before any step": (LmStepper, "read"),
+    }[moment]
+    during, sent = getattr(owner, name), []
+
+    def signalled(*given: Any) -> Any:
+        if not sent:
+            sent.append(os.kill(os.getpid(), signal.SIGTERM))
+        return during(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, signalled)
+        with pytest.raises(Interrupted, match="the same command continues"):
+            train(corpus, config, folder, checkpoint_every=3)
+    steps = {"the first step": ["1"], "a save": ["3"], "before any step": []}[moment]
+    names = [path.name for path in RunFolder.open(folder).checkpoints()]
+    assert [name.rpartition("-")[2] for name in names] == steps
+    assert train(corpus, config, folder, checkpoint_every=3) == undisturbed
+
+
+def test_what_is_no_checkpoint_is_passed_over(
+    corpus: Corpus, make_lm: MakeLm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_lm()
+    undisturbed = train(corpus, config, tmp_path / "one")
+    with monkeypatch.context() as patch:
+        signal_at(3, patch)
+        with pytest.raises(Interrupted):
+            train(corpus, config, tmp_path / "two")
+    (tmp_path / "two" / "checkpoints" / ".listing").touch()
+    (tmp_path / "two" / "checkpoints" / "notes").mkdir()
+    assert train(corpus, config, tmp_path / "two") == undisturbed
+
+
+@pytest.mark.parametrize("damage", ["one bit", "cut", "gone"])
+def test_text_that_has_changed_is_named_and_the_run_left_alone(
+    damage: str, corpus: Corpus, make_lm: MakeLm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, folder, data = make_lm(), tmp_path / "two", tmp_path / "data"
+    undisturbed = train(corpus, config, tmp_path / "one")
+    shutil.copytree(corpus.folder, data)
+    with monkeypatch.context() as patch:
+        signal_at(3, patch)
+        with pytest.raises(Interrupted):
+            train(Corpus(data), config, folder)
+    shard = data / "train-00000.tokens"
+    changed = bytearray(shard.read_bytes())
+    changed[-700] ^= 1
+    shard.write_bytes(changed[:-64] if damage == "cut" else changed)
+    if damage == "gone":
+        shard.unlink()
+    before = (folder / "metrics.jsonl").read_bytes()
+    with pytest.raises(ValueError, match=r"train-00000\.tokens is not what the manifest says"):
+        train(Corpus(data), config, folder)
+    assert (folder / "metrics.jsonl").read_bytes() == before
+    assert train(corpus, config, folder) == undisturbed
 
 
 def test_other_weights_are_refused(corpus: Corpus, make_lm: MakeLm, tmp_path: Path) -> None:
