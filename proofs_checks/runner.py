@@ -10,6 +10,7 @@ import pandas as pd
 from lt2theory.mixers import MIXERS, LinearMixer
 from proofs_checks.claim import Claim, Record
 from proofs_checks.ledger import ledger
+from tasks.names import unknown_name
 
 OF_MIXER = {
     ("C3", "decode memory of the linear mixers does not grow"): "patterns",
@@ -57,11 +58,8 @@ def select(only: Sequence[str]) -> tuple[Claim, ...]:
     groups = {name[0] for name in ids}
     for wanted in only:
         if wanted not in ids | groups:
-            known = ", ".join(sorted(groups))
-            raise ValueError(
-                f"only: {wanted!r} names no claim; allowed are ids of docs/theory.md, such as R7, "
-                f"and groups: {known}"
-            )
+            more = f"or a group: {', '.join(sorted(groups))}; docs/theory.md lists them"
+            raise ValueError(unknown_name("only", wanted, sorted(ids), more=more))
     return tuple(c for c in claims if c.id in only or c.id[0] in only)
 
 
@@ -132,7 +130,7 @@ def run_on_mixer(mixer: str, *, fast: bool = False) -> list[Outcome]:
     """
     linear = [name for name, kind in MIXERS.items() if issubclass(kind, LinearMixer)]
     if mixer not in linear:
-        raise ValueError(f"mixer: {mixer!r} is not allowed (must be one of {', '.join(linear)})")
+        raise ValueError(unknown_name("mixer", mixer, linear))
     outcomes = []
     for claim in ledger():
         keyword = OF_MIXER.get(_key(claim))

@@ -10,6 +10,7 @@ from tasks.modular_addition import ModularAddition
 from tasks.modular_arithmetic import ModularArithmetic
 from tasks.mqar import Mqar
 from tasks.multi_hop_variables import MultiHopVariables
+from tasks.names import unknown_name
 from tasks.needle import Needle
 from tasks.noisy_recall import NoisyRecall
 from tasks.p_hop import PHop
@@ -69,7 +70,7 @@ def create(name: str, **knobs: object) -> Task:
     """
     task = catalogue().get(name)
     if task is None:
-        raise ValueError(refusal("task", name, "one of " + ", ".join(catalogue())))
+        raise ValueError(unknown_name("task", name, catalogue()))
     allowed = [field.name for field in dataclasses.fields(task)]
     for knob in knobs:
         if knob not in allowed:

@@ -15,6 +15,7 @@ from lt2theory.analysis.conformance_measures import (
 )
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedModel
+from tasks.names import unknown_name
 
 PROPERTIES = {
     "values": "the outputs are those of the definition or, for a faster backend, of `reference`",
@@ -54,7 +55,7 @@ def check_mixer(mixer: str, *, backend: str = "chunked") -> pd.DataFrame:
         return small_model(mixer, "reference", **changes)
 
     if mixer not in MIXERS:
-        raise ValueError(f"mixer: {mixer!r} is not allowed (must be one of {', '.join(MIXERS)})")
+        raise ValueError(unknown_name("mixer", mixer, MIXERS))
     found = step_errors(build(), reference(), draw_tokens(1, 67))
     errors = {"values": found.pop("logits"), "gradients": max(found.values())}
     errors |= {name: measure(build) for name, measure in MEASURES.items()}

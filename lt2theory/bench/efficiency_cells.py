@@ -13,6 +13,7 @@ from lt2theory.models.cache_told import told_bytes
 from lt2theory.models.parameters import meta_model, parameter_count
 from lt2theory.models.pattern import LayerSpec
 from lt2theory.models.preset import changed
+from tasks.names import unknown_name
 
 Form = Literal["looped", "same-parameters", "same-depth"]
 Phase = Literal["decode", "prefill"]
@@ -125,7 +126,7 @@ def all_cells(
     """
     for arm in arms:
         if arm not in ARMS:
-            raise ValueError(f"arms: {arm!r} is not allowed (choose from {', '.join(ARMS)})")
+            raise ValueError(unknown_name("arms", arm, ARMS))
     cells = itertools.starmap(Cell, itertools.product(arms, forms, phases, batches, lengths))
 
     def place(cell: Cell) -> tuple[int, ...]:

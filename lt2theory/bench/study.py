@@ -22,6 +22,7 @@ from lt2theory.training.board import Board
 from lt2theory.training.draws import evaluation_batch, training_batch
 from lt2theory.training.evaluation import predict
 from lt2theory.training.optimiser import make_optimiser, train_step
+from tasks.names import unknown_name
 
 EVALUATE_EVERY = 100
 FIRST_STEPS = EVALUATE_EVERY + 20
@@ -123,7 +124,7 @@ def bench_study(
     rows = []
     for name in names:
         if name not in WORKLOADS:
-            raise ValueError(f"workloads: got {name!r}, allowed are {', '.join(WORKLOADS)}")
+            raise ValueError(unknown_name("workloads", name, WORKLOADS))
         config = WORKLOADS[name].config(device=device)
         length = config.task.create().sequence_length(config.stages[0])
         facts = {

@@ -226,5 +226,8 @@ def _unknown(group: str, rest: list[str]) -> str:
     verbs = [name.removeprefix(prefix) for name in COMMANDS if name.startswith(prefix)]
     choices = dict.fromkeys(verb.split()[0] for verb in verbs)
     where = f"VERB of lt2 {group}".strip()
-    found = f"{rest[0]!r} is not one" if rest else "none given"
-    return f"{where}: {found} (choose from {', '.join(choices)})"
+    if not rest:
+        return f"{where}: none given (choose from {', '.join(choices)})"
+    from tasks.names import unknown_name
+
+    return unknown_name(where, rest[0], choices)

@@ -231,8 +231,8 @@ def sparse(argv: list[str]) -> int:
 def _check_patterns(patterns: tuple[str, ...]) -> None:
     """Refuse a pattern that no full-scale model has."""
     from lt2theory.bench.decode import PATTERNS
+    from tasks.names import unknown_name
 
     for pattern in patterns:
         if pattern not in PATTERNS:
-            allowed = ", ".join(PATTERNS)
-            raise ValueError(f"--patterns: {pattern!r} is not allowed (choose from {allowed})")
+            raise ValueError(unknown_name("--patterns", pattern, PATTERNS))

@@ -109,10 +109,9 @@ def _parse_error(event: events.ParseErrorEvent, cause: BaseException | None) -> 
     """Return what tyro refused, as field, value and allowed range."""
     match event:
         case events.InvalidChoice():
-            allowed = ", ".join(event.choices)
-            return (
-                f"{_flag(event.argument)}: {event.value!r} is not allowed (choose from {allowed})"
-            )
+            from tasks.names import unknown_name
+
+            return unknown_name(_flag(event.argument), event.value, event.choices)
         case events.BadValue():
             # tyro raises this where a flag has fewer values than it takes.
             expected = _metavar(event.argument)

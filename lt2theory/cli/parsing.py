@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import difflib
 import io
 import json
 import re
@@ -77,12 +76,13 @@ def leading_name(
         what_for = f"{usage} {what.upper()} --help explains the options of one {what}."
         print(f"usage: {usage} {what.upper()} [OPTIONS]\n\n{what}s:\n{listed}\n\n{what_for}")
         raise SystemExit(0)
-    allowed = f"(choose from {', '.join(known.values())})"
     if first is None or first.startswith("-"):
-        raise UsageError(f"{what}: no name given {allowed}")
+        raise UsageError(f"{what}: no name given (choose from {', '.join(known.values())})")
     name = known.get(first.replace("-", "_"))
     if name is None:
-        raise UsageError(f"{what}: {first!r} is not one {allowed}")
+        from tasks.names import unknown_name
+
+        raise UsageError(unknown_name(what, first, known.values()))
     return name, list(argv[1:])
 
 
@@ -101,14 +101,15 @@ def _with_suggestion(message: str, arguments: type) -> str:
     found = re.match(r"(--[\w.-]+): no such option", message)
     if found is None:
         return message
+    from tasks.names import nearest
+
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         tyro.cli(arguments, args=["--help"], registry=REGISTRY)
     flags = sorted(set(re.findall(r"--[a-z][\w.-]*", text.getvalue())))
     # Without the hyphens, which all flags share: they would make short ones seem alike.
     names = [flag.removeprefix("--") for flag in flags]
-    given = found[1].removeprefix("--").replace("_", "-")
-    close = difflib.get_close_matches(given, names, n=1)
+    close = nearest(found[1].removeprefix("--"), names)
     hint = f"no such option, perhaps you meant --{close[0]}" if close else "no such option"
     return message.replace("no such option", hint)
 

@@ -1,6 +1,5 @@
 """Carrying out the cells of a study: what is to be done, what it costs, and a session of it."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from lt2theory.training import Account, CurriculumConfig, Job, Runtime, share_de
 from lt2theory.training.board import Board
 from lt2theory.training.config import Device
 from lt2theory.training.curriculum import KIND
+from tasks.names import ALIKE, nearest
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def chosen(cells: tuple[AnyCell, ...], patterns: Sequence[str]) -> tuple[AnyCell
     names = [cell.name for cell in cells]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            close = difflib.get_close_matches(pattern, names, n=3, cutoff=0.4) or names[:3]
+            close = nearest(pattern, names, most=3, alike=ALIKE) or names[:3]
             raise ValueError(
                 f"cells: {pattern!r} names none of the {len(names)} cells (such as "
                 f"{', '.join(close)}; * stands for anything)"

@@ -14,6 +14,7 @@ from lt2theory.linearize.recipe_b import aligned_recipe
 from lt2theory.linearize.stages import Stage
 from lt2theory.linearize.starts import STUDENT_MIXERS
 from lt2theory.training.lm import LmOptimiserConfig
+from tasks.names import unknown_name
 
 SHARES = (0.026, 0.053, 0.921)
 """Of all tokens, by stage: 80M, 160M and 2.76B of 3B, which were MOHAWK's budgets."""
@@ -171,7 +172,7 @@ def preset(name: str, *, tokens: int | None = None) -> Recipe:
         ValueError: There is no such recipe, or its budget cannot be changed or is too small.
     """
     if name not in presets():
-        raise ValueError(f"recipe: {name!r} is not one (choose from {', '.join(presets())})")
+        raise ValueError(unknown_name("recipe", name, presets()))
     if name == "tiny":
         if tokens is not None:
             raise ValueError(f"tokens: {tokens} is not allowed with 'tiny' (its steps are fixed)")

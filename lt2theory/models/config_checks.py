@@ -4,6 +4,7 @@ from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models.config_layers import LayeredConfig
 from lt2theory.models.pattern import LayerSpec
 from lt2theory.ops import BACKENDS
+from tasks.names import unknown_name
 
 
 def check_config(config: LayeredConfig) -> None:
@@ -26,8 +27,7 @@ def check_config(config: LayeredConfig) -> None:
     _check_decay(config, layers)
     _check_exits(config)
     if config.backend not in BACKENDS:
-        allowed = ", ".join(BACKENDS)
-        raise ValueError(f"backend: {config.backend!r} is not available; allowed: {allowed}")
+        raise ValueError(unknown_name("backend", config.backend, BACKENDS))
 
 
 def _check_heads(config: LayeredConfig, layers: tuple[LayerSpec, ...]) -> None:

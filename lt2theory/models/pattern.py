@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from lt2theory.mixers import MIXERS
+from tasks.names import unknown_name
 
 _ITEM = re.compile(r"(?P<name>[a-z0-9_]+)(?:\((?P<window>\d{1,9})\))?(?:\*(?P<count>\d{1,9}))?")
 _BOOKEND = "bookend:"
@@ -21,6 +22,7 @@ LONGEST = 2**40
 """A longer window, block or list of keys is a slip: no text is that long."""
 _MOST = 10_000
 """Most repeats of one item, so that a typing slip fills no memory."""
+_SPELLING = "each with an optional window '(w)' and repeat count '*n', separated by commas"
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,8 @@ def parse_pattern(pattern: str) -> tuple[LayerSpec, ...]:
     for item in pattern.split(","):
         match = _ITEM.fullmatch(item.strip())
         if match is None or match["name"] not in MIXERS:
-            raise ValueError(
-                f"pattern: {item.strip()!r} is not a mixer; allowed: {', '.join(MIXERS)}, "
-                "each with an optional window '(w)' and repeat count '*n', separated by commas"
-            )
+            named = item.strip() if match is None else match["name"]
+            raise ValueError(unknown_name("pattern", named, MIXERS, more=_SPELLING))
         window = None if match["window"] is None else int(match["window"])
         count = 1 if match["count"] is None else int(match["count"])
         if window is not None and (match["name"] != "window" or not 1 <= window <= LONGEST):

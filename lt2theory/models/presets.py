@@ -1,13 +1,12 @@
 """Named configurations, from toys of 50 thousand parameters to the 1.3B models."""
 
-from difflib import get_close_matches
-
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.preset import Preset
 from lt2theory.models.presets_lt2 import lt2_presets
 from lt2theory.models.presets_ouro import ouro_presets
 from lt2theory.models.presets_small import small_presets
 from lt2theory.models.presets_toy import toy_presets
+from tasks.names import unknown_name
 
 
 def presets() -> dict[str, LoopedConfig]:
@@ -54,9 +53,5 @@ def find_preset(name: str) -> Preset:
     """
     known = described_presets()
     if name not in known:
-        near = get_close_matches(name, known, n=3, cutoff=0.4)
-        shown = ", ".join(near) if near else "lt2-1.3b-full-gdn, ouro-1.4b, toy-gdn"
-        raise ValueError(
-            f"preset: {name!r} is not allowed (one of {len(known)} names, such as {shown})"
-        )
+        raise ValueError(unknown_name("preset", name, known))
     return known[name]

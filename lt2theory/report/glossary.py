@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from tasks.names import unknown_name
+
 GLOSSARY: Mapping[str, str] = {
     "arm": "One setting of the experiment. Runs of one arm differ in the seed alone.",
     "seed": "Start of the random numbers that draw the initial weights and the training data.",
@@ -79,7 +81,7 @@ def terms(*names: str) -> dict[str, str]:
     Raises:
         ValueError: A term is not explained here.
     """
-    unknown = [term for term in names if term not in GLOSSARY]
-    if unknown:
-        raise ValueError(f"term is {unknown[0]!r}, allowed are: {', '.join(GLOSSARY)}")
+    for name in names:
+        if name not in GLOSSARY:
+            raise ValueError(unknown_name("term", name, GLOSSARY))
     return {term: GLOSSARY[term] for term in names}

@@ -61,10 +61,16 @@ VERBS = ", ".join(dict.fromkeys(name.split()[0] for name in COMMANDS))
     ("argv", "line"),
     [
         ([], f"VERB of lt2: none given (choose from {VERBS})"),
-        (["trane"], f"VERB of lt2: 'trane' is not one (choose from {VERBS})"),
+        (
+            ["trane"],
+            f"VERB of lt2: 'trane' is not allowed, perhaps you meant train (choose from {VERBS})",
+        ),
         (["tasks"], "VERB of lt2 tasks: none given (choose from list, show, export)"),
-        (["tasks", "drop"], "VERB of lt2 tasks: 'drop' is not one (choose from list, show, exp"),
-        (["--verbose"], "VERB of lt2: '--verbose' is not one (choose from demo"),
+        (
+            ["tasks", "drop"],
+            "VERB of lt2 tasks: 'drop' is not allowed (choose from list, show, exp",
+        ),
+        (["--verbose"], "VERB of lt2: '--verbose' is not allowed (choose from demo"),
     ],
 )
 def test_unknown_verbs(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ def test_all(capsys: pytest.CaptureFixture[str]) -> None:
     ("argv", "line"),
     [
         ("", "PRESET: no value given (required)"),
-        ("ouro", "preset: 'ouro' is not allowed (one of "),
+        ("ouro", "preset: 'ouro' is not allowed, perhaps you meant ouro-2.6b (one of "),
         ("toy-gdn --batch 0", "--batch: 0 is not allowed"),
         ("toy-gdn --contexts 0", "--contexts: (0,) is not allowed (numbers >= 1)"),
         ("toy-gdn --copies 0", "--copies: 0.0 is not allowed"),

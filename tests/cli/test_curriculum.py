@@ -101,10 +101,13 @@ def test_the_default_folder_names_label_and_seed(
             "--model.num-loops: 0 is not allowed (should be greater than or eq",
         ),
         ("--model.num-lops 2", "--model.num-lops: no such option, perhaps you meant --model.num-l"),
-        ("--model.pattern gnd", "--model.pattern: 'gnd' is not a mixer; allowed: "),
+        (
+            "--model.pattern gnd",
+            "--model.pattern: 'gnd' is not allowed, perhaps you meant gdn (choose from full, ",
+        ),
         ("--model.loop-state both", "--model.loop-state: 'both' is not allowed (choose from resc"),
         ("--model.width 15", "--model.num-heads: 2 does not divide width 15"),
-        ("--task.name grop", "task: 'grop' is not allowed (must be one of parity"),
+        ("--task.name grop", "task: 'grop' is not allowed (choose from parity"),
         ("--task.knobs group=S3", "knob: 'group' is not allowed (must be "),
         ("--stages 0", "stage: 0 is not allowed (must be "),
         ("--pass-mark 2", "--pass-mark: 2.0 is not allowed (should be less than or equal to 1)"),
@@ -139,7 +142,7 @@ def test_a_missing_device_is_refused(tmp_path: Path, capsys: Output) -> None:
 
 def test_an_unknown_recipe_lists_the_known(capsys: Output) -> None:
     assert main(["curriculum", "run", "no-such"]) == 2
-    assert "recipe: 'no-such' is not one (choose from " in capsys.readouterr().err
+    assert "recipe: 'no-such' is not allowed (choose from " in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_show_prints_no_control_characters(tmp_path: Path, capsys: Output) -> No
         ("show c --characters -1", "characters: got -1, allowed are whole numbers >= 0"),
         ("prepare --sources . --out c --glob /a", "glob: '/a' is not allowed (must be a pattern"),
         ("prepare --sources . --out c --glob b**", "glob: 'b**' is not allowed (must be a pattern"),
-        ("fetch novels", "corpus: 'novels' is not one (choose from python-docs, "),
+        ("fetch novels", "corpus: 'novels' is not allowed (choose from python-docs, "),
         ("fetch jargon", "--out: no value given (required)"),
     ],
 )

@@ -125,8 +125,11 @@ def test_an_interrupt_goes_on_with_the_state(
     ("argv", "line"),
     [
         ("--quick --full", "--quick: not together with --full"),
-        ("--mixers gdm", "mixers: 'gdm' is not one (choose from full, window, "),
-        ("--backends flo", "backends: 'flo' is not one (choose from reference, chunked, "),
+        (
+            "--mixers gdm",
+            "mixers: 'gdm' is not allowed, perhaps you meant gdn (choose from full, window, ",
+        ),
+        ("--backends zzz", "backends: 'zzz' is not allowed (choose from reference, chunked, "),
         ("--device tpu", "device: 'tpu' is not there (choose from cpu"),
         ("--limit 0", "--limit: 0.0 is not allowed (should be greater than 0)"),
         ("--workers 0", "--workers: 0 is not allowed (should be greater than or equal to 1)"),

@@ -73,7 +73,10 @@ def test_from_a_run_and_its_text_to_a_student(
         ([], "RECIPE: none given"),
         (["--teacher", "x"], "RECIPE: none given"),
         (["tiny"], "--teacher: no value given"),
-        (["tinny", "--teacher", "x", "--text", "y"], "recipe: 'tinny' is not one"),
+        (
+            ["tinny", "--teacher", "x", "--text", "y"],
+            "recipe: 'tinny' is not allowed, perhaps you meant tiny (choose from tiny, ",
+        ),
         (["tiny", "--teacher", "x", "--text", "y"], "teacher: 'x' is not allowed"),
         (["tiny", "--teacher", "x", "--text", "y", "--minutes", "0"], "minutes: got 0.0"),
         (["tiny", "--teacher", "x", "--text", "y", "--seed", "-1"], "seed: got -1"),

@@ -174,7 +174,9 @@ class TestLeadingName:
             self.take(*argv)
 
     def test_unknown(self) -> None:
-        with pytest.raises(UsageError, match=r"^task: 'grop' is not one \(choose from group_word"):
+        with pytest.raises(
+            UsageError, match=r"^task: 'grop' is not allowed \(choose from group_word"
+        ):
             self.take("grop")
 
     def test_help_lists_the_names(self, capsys: pytest.CaptureFixture[str]) -> None:

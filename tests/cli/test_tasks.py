@@ -56,7 +56,7 @@ def test_show_takes_knobs_and_stages(capsys: Output) -> None:
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        ("show grop", "task: 'grop' is not one (choose from "),
+        ("show grop", "task: 'grop' is not allowed (choose from "),
         ("show", "task: no name given (choose from "),
         ("show group_word --group Q8", "group: 'Q8' is not allowed (must be "),
         ("show group_word --stage 0", "stage: 0 is not allowed (must be "),

@@ -59,7 +59,7 @@ def test_a_recipe_gives_the_defaults(data: Path, tmp_path: Path, capsys: Output)
     assert (config.label, config.optimiser.schedule, config.steps) == ("byte-10m-8min", "wsd", 3)
     assert config.model.pattern == "gdn", "the preset replaces the recipe's model"
     assert main([*options, "--recipe", "none"]) == 2
-    assert "recipe: 'none' is not known; allowed: byte-10m-8min" in capsys.readouterr().err
+    assert "recipe: 'none' is not allowed (choose from byte-10m-8min" in capsys.readouterr().err
 
 
 def test_sigterm_ends_with_130_and_the_same_command_goes_on(
@@ -82,7 +82,10 @@ def test_sigterm_ends_with_130_and_the_same_command_goes_on(
 
 REFUSED = {
     "--steps": (["--steps", "None"], "--steps: got None with tokens None; give one of the two"),
-    "--preset": (["--preset", "toy-gnd"], "preset: 'toy-gnd' is not allowed (one of"),
+    "--preset": (
+        ["--preset", "toy-gnd"],
+        "preset: 'toy-gnd' is not allowed, perhaps you meant toy-gdn (one of",
+    ),
     "vocabulary": (["--model.vocab-size", "99"], "model.vocab_size: 99 must be at least the 258"),
     "--batch-size": (["--batch-size", "0"], "--batch-size: 0 is not allowed (should be greater"),
     "--optimiser": (["--optimiser.name", "sgd"], "--optimiser.name: 'sgd' is not allowed"),

@@ -69,7 +69,7 @@ def test_only_some(claims, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "--only", "Q9"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "'Q9' names no claim" in error
+    assert "'Q9' is not allowed (" in error
 
 
 def test_files_are_refused_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:

@@ -212,7 +212,7 @@ def test_time_is_over_as_if_a_signal_had_come(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pattern": "gdnn"}, "pattern: 'gdnn' is not a mixer"),
+        ({"pattern": "gdnn"}, "pattern: 'gdnn' is not allowed, perhaps you meant gdn "),
         ({"changes": {"widht": 3}}, "widht"),
         ({"stage": {"restore": [2]}}, "layers: 2 must be >= 0 and < 2"),
         ({"stage": {"sequence_length": 10**6}}, "'attention': sequence_length: 1000000 must be"),

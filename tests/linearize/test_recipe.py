@@ -129,7 +129,9 @@ def test_the_numbers_of_recipe_a() -> None:
 
 
 def test_presets_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="recipe: 'smollm2-rwkv' is not one"):
+    with pytest.raises(
+        ValueError, match="recipe: 'smollm2-rwkv' is not allowed, perhaps you meant smollm2-"
+    ):
         preset("smollm2-rwkv")
     with pytest.raises(ValueError, match="tokens: 5 is not allowed with 'tiny'"):
         preset("tiny", tokens=5)

@@ -41,7 +41,7 @@ def test_loops_are_cycled_and_mixers_shared() -> None:
     ("fields", "message"),
     [
         ({"pattern": "full->gdn->gdn"}, "names 3 loops, more than there are"),
-        ({"pattern": "full->"}, "'' is not a mixer"),
+        ({"pattern": "full->"}, "'' is not allowed .choose from full"),
         ({"pattern": "gdn->kda", "loop_state": "accumulate"}, "layer 0 of pattern .* gdn and kda"),
     ],
 )

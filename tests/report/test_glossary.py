@@ -11,5 +11,5 @@ def test_terms_come_in_the_order_asked_for():
 
 
 def test_unknown_terms_are_refused():
-    with pytest.raises(ValueError, match="term is 'nonsense', allowed are: arm, seed"):
+    with pytest.raises(ValueError, match=r"term: 'nonsense' is not allowed .choose from arm, seed"):
         terms("arm", "nonsense")

@@ -10,6 +10,7 @@ from lt2theory.bench.doctor.inputs import Prepared, prepare
 from lt2theory.mixers import MIXERS
 from lt2theory.ops import ATTENTIONS, BACKENDS, BLOCK_ATTENTIONS, INDEXED_ATTENTIONS, RECURRENCES
 from lt2theory.ops.factors import BlockSparseInputs, Factors, IndexedInputs
+from tasks.names import unknown_name
 
 Start = Literal["fresh", "continued"]
 """`fresh`: the first tokens, as in training. `continued`: after a state, or cached keys."""
@@ -172,4 +173,4 @@ def refuse_unknown(field: str, given: Sequence[str], allowed: Sequence[str]) -> 
     """
     for name in given:
         if name not in allowed:
-            raise ValueError(f"{field}: {name!r} is not one (choose from {', '.join(allowed)})")
+            raise ValueError(unknown_name(field, name, allowed))

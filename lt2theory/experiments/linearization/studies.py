@@ -5,6 +5,7 @@ from collections.abc import Callable
 from lt2theory.experiments.linearization.cells import LinearCells, with_needs
 from lt2theory.experiments.linearization.own_studies import gates, hybrids, sizes
 from lt2theory.experiments.linearization.real_studies import instruction, mixers, starts
+from tasks.names import unknown_name
 
 ALL = "all"
 PARTS: dict[str, Callable[..., LinearCells]] = {
@@ -40,7 +41,7 @@ def study_cells(name: str, *, tokens: int | None = None) -> LinearCells:
         ValueError: There is no such study, or the budget does not fit it.
     """
     if name not in names():
-        raise ValueError(f"study: {name!r} is not one (choose from {', '.join(names())})")
+        raise ValueError(unknown_name("study", name, names()))
     if name == ALL:
         if tokens is not None:
             raise ValueError("tokens: is not allowed with 'all' (each study has its own budget)")

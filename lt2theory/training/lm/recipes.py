@@ -6,6 +6,7 @@ from lt2theory.models import find_preset
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.options import Execution, LmOptimiserConfig
 from lt2theory.training.lm.teacher_recipes import teacher_config
+from tasks.names import unknown_name
 
 _MINUTES = (("1m", 2), ("3m", 4), ("7m", 6))
 """Minutes of one H200 that the teachers are expected to take."""
@@ -51,7 +52,7 @@ def find_recipe(name: str) -> Recipe:
     """
     known = recipes()
     if name not in known:
-        raise ValueError(f"recipe: {name!r} is not known; allowed: {', '.join(known)}")
+        raise ValueError(unknown_name("recipe", name, known))
     return known[name]
 
 

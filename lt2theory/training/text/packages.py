@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lt2theory.runs import write_bytes, write_json
+from tasks.names import unknown_name
 
 CARD = "source.json"
 """Written last: what the text is, from where, and its licence."""
@@ -76,7 +77,7 @@ def fetch(name: str, folder: Path) -> int:
             cannot be downloaded.
     """
     if name not in PACKAGES:
-        raise ValueError(f"name: {name!r} is not allowed (choose from {', '.join(PACKAGES)})")
+        raise ValueError(unknown_name("name", name, PACKAGES))
     wanted = PACKAGES[name]
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty; give a new folder")

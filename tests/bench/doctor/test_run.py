@@ -29,8 +29,11 @@ def in_this_process(jobs, settings, **options):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (Settings(mixers=("gdm",)), r"mixers: 'gdm' is not one \(choose from full, "),
-        (Settings(backends=("flo",)), r"backends: 'flo' is not one \(choose from reference, "),
+        (
+            Settings(mixers=("gdm",)),
+            r"mixers: 'gdm' is not allowed, perhaps you meant gdn \(choose from full, ",
+        ),
+        (Settings(backends=("zzz",)), r"backends: 'zzz' is not allowed \(choose from reference, "),
         (Settings(device="cuda:99"), "device: 'cuda:99' is not there"),
     ],
 )
