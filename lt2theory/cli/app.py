@@ -17,6 +17,7 @@ from lt2theory.cli.errors import (
     DONE,
     INTERRUPTED,
     UsageError,
+    as_typed,
     one_line,
     out_of_memory,
 )
@@ -127,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         bug = isinstance(error, RuntimeError) and not out_of_memory(error)
         if bug or os.environ.get(DEBUG_VARIABLE):
             raise
-        print(f"lt2: error: {one_line(error)}", file=sys.stderr)
+        print(f"lt2: error: {as_typed(one_line(error), arguments)}", file=sys.stderr)
         full = isinstance(error, OSError) and error.errno in FULL_DISK
         return INTERRUPTED if full else BAD_USAGE
 

@@ -71,6 +71,29 @@ def fields(error: ValidationError, prefix: Sequence[str] = (), *, flags: bool = 
     return "; ".join(_clause(item, prefix, flags) for item in error.errors(include_url=False))
 
 
+def as_typed(message: str, argv: Sequence[str]) -> str:
+    """Let a message name the flag that was typed, where it begins with the field of that flag.
+
+    What was not typed keeps its name: a field of a file or of a default is no flag.
+
+    Args:
+        message: One line that may begin `field: `.
+        argv: The command line.
+
+    Returns:
+        The line, with the flag in the place of the field if exactly one flag there is the field's.
+    """
+    found = re.match(r"[a-z]\w*(\.\w+)*(?=: )", message)
+    if found is None:
+        return message
+    typed = [word.partition("=")[0] for word in argv if re.match(r"--[a-z]", word)]
+    fields_of = {flag: re.sub(r"(^|\.)no_", r"\1", _field(flag)) for flag in typed}
+    exact = [flag for flag, field in fields_of.items() if found[0] in (field, _field(flag))]
+    inner = [flag for flag, field in fields_of.items() if field.endswith(f".{found[0]}")]
+    fits = exact or inner
+    return fits[0] + message[found.end() :] if len(fits) == 1 else message
+
+
 def refuse(event: events.ParseErrorEvent) -> NoReturn:
     """Turn a parse error of tyro into a `UsageError`.
 
@@ -82,6 +105,11 @@ def refuse(event: events.ParseErrorEvent) -> NoReturn:
     """
     cause = sys.exception()
     raise UsageError(f"{_parse_error(event, cause)} (see {event.prog} --help)") from None
+
+
+def _field(flag: str) -> str:
+    """The field of a flag that has the flag's own name."""
+    return flag.removeprefix("--").replace("-", "_")
 
 
 def _clause(item: ErrorDetails, prefix: Sequence[str], flags: bool) -> str:

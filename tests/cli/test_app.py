@@ -15,6 +15,7 @@ import torch
 from lt2theory import __version__
 from lt2theory.cli import app, main
 from lt2theory.cli.app import COMMANDS
+from lt2theory.cli.errors import as_typed
 from lt2theory.cli.version import version_line
 
 
@@ -131,6 +132,33 @@ def test_exit_codes(
     monkeypatch.setattr(app, "_dispatch", fail)
     assert main([]) == code
     assert capsys.readouterr().err == f"{message}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "typed", "shown"),
+    [
+        ("at_once: got 0", ["--at-once", "0"], "--at-once: got 0"),
+        ("at_once: got 0", ["--at_once=0"], "--at_once: got 0"),
+        ("at_once: got 0", ["--seed", "0"], "at_once: got 0"),  # not typed: of a file, say
+        ("width: 7 at_once: 3", ["--at-once", "3"], "width: 7 at_once: 3"),  # not in front
+        ("num_loops: 0", ["--model.num-loops", "0"], "--model.num-loops: 0"),
+        ("model.num_loops: 0", ["--model.num-loops", "0"], "--model.num-loops: 0"),
+        ("loops: 0", ["--model.num-loops", "0"], "loops: 0"),
+        ("seed: -1", ["--seed", "-1", "--model.seed", "2"], "--seed: -1"),
+        ("seed: -1", ["--data.seed", "-1", "--model.seed", "2"], "seed: -1"),  # which of them?
+        ("resume: no run", ["--no-resume"], "--no-resume: no run"),
+        ("model.exit_gate: True", ["--model.no-exit-gate"], "--model.no-exit-gate: True"),
+        ("no_resume: no run", ["--no-resume"], "--no-resume: no run"),
+        ("--seed: -1", ["--seed", "-1"], "--seed: -1"),
+        ("a.json: seed: -1", ["--seed", "1"], "a.json: seed: -1"),
+        ("seed must be one of 1", ["--seed", "-1"], "seed must be one of 1"),
+        ("", ["--seed"], ""),
+    ],
+)
+def test_a_field_is_named_by_the_flag_that_was_typed(
+    said: str, typed: list[str], shown: str
+) -> None:
+    assert as_typed(said, ["verb", *typed]) == shown
 
 
 def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from lt2theory.cli import main
     [
         ("x.txt", "FILE: 'x.txt' is not allowed (must end in .json)"),
         ("x.json --batches 0", "--batches: (0,) is not allowed (numbers >= 1)"),
-        ("x.json --arms rnn", "arms: 'rnn' is not allowed (choose from full, gdn, nsa"),
+        ("x.json --arms rnn", "--arms: 'rnn' is not allowed (choose from full, gdn, nsa"),
         ("x.json --minutes 0", "--minutes: 0.0 is not allowed"),
         ("x.json --figure x.pdf", "--figure: 'x.pdf' is not allowed (must end in .svg)"),
     ],

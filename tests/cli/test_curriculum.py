@@ -137,7 +137,7 @@ def test_refusals(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_missing_device_is_refused(tmp_path: Path, capsys: Output) -> None:
     assert run("--out", str(tmp_path / "run"), "--device", "cuda") == 2
-    assert capsys.readouterr().err.startswith("lt2: error: device: ")
+    assert capsys.readouterr().err.startswith("lt2: error: --device: ")
 
 
 def test_an_unknown_recipe_lists_the_known(capsys: Output) -> None:

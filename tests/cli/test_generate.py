@@ -109,15 +109,15 @@ def test_a_saved_model_writes_the_same(trained: Path, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--samples", "0"], "samples: 0"),
-        (["--max-new-tokens=-1"], "max_new_tokens: -1"),
+        (["--max-new-tokens=-1"], "--max-new-tokens: -1"),
         (["--temperature", "0"], "temperature: 0"),
         (["--temperature", "1e-50"], "temperature: 1e-50 must be >= 1e-30"),
         (["--seed", str(2**64)], "seed: got 18446744073709551616, allowed are whole numbers"),
         (["--prompt", "\udcff"], "prompt: got"),
         (["--device", "tpu"], "device"),
-        (["--num-loops", "9"], "num_loops: 9"),
+        (["--num-loops", "9"], "--num-loops: 9"),
         (["--exit-threshold", "0.5"], "the model has no exit gate"),
-        (["--exit-threshold", "2"], "exit_threshold: 2.0"),
+        (["--exit-threshold", "2"], "--exit-threshold: 2.0"),
         (["--json", "no/such/folder.json"], "--json"),
     ],
 )

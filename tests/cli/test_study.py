@@ -99,7 +99,7 @@ def test_a_failed_cell_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[s
     [
         (["study", "smokes"], "study: 'smokes' is not allowed (choose from loops, "),
         (["study", "smoke", "--minutes", "0"], "minutes: got 0.0, allowed are numbers > 0"),
-        (["study", "smoke", "--at-once", "0"], "at_once: got 0, allowed are whole numbers >= 1"),
+        (["study", "smoke", "--at-once", "0"], "--at-once: got 0, allowed are whole numbers >= 1"),
         (["study", "smoke", "--cell", "b"], "cells: 'b' names none of the 3 cells (such as "),
         (["merge", "--out", "t.csv"], "--out: 't.csv' is not allowed (must end in .parquet)"),
         (["merge", "--out", "t.parquet"], "--sources: no value given"),

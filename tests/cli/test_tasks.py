@@ -58,12 +58,12 @@ def test_show_takes_knobs_and_stages(capsys: Output) -> None:
     [
         ("show grop", "task: 'grop' is not allowed (choose from "),
         ("show", "task: no name given (choose from "),
-        ("show group_word --group Q8", "group: 'Q8' is not allowed (must be "),
-        ("show group_word --stage 0", "stage: 0 is not allowed (must be "),
+        ("show group_word --group Q8", "--group: 'Q8' is not allowed (must be "),
+        ("show group_word --stage 0", "--stage: 0 is not allowed (must be "),
         ("show group_word --stage x", "--stage: "),
         ("show group_word --split dev", "--split: 'dev' is not allowed (choose from train, eval, "),
-        ("show parity --stage 4 --split test --size 99", "size: 99 is not allowed (must be <= "),
-        ("show parity --size 0", "size: 0 is not allowed (must be "),
+        ("show parity --stage 4 --split test --size 99", "--size: 99 is not allowed (must be <= "),
+        ("show parity --size 0", "--size: 0 is not allowed (must be "),
         ("export parity", "--out: no value given (required)"),
         (
             "export parity --out a.csv",

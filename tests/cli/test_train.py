@@ -86,14 +86,17 @@ REFUSED = {
         ["--preset", "toy-gnd"],
         "preset: 'toy-gnd' is not allowed, perhaps you meant toy-gdn (one of",
     ),
-    "vocabulary": (["--model.vocab-size", "99"], "model.vocab_size: 99 must be at least the 258"),
+    "vocabulary": (["--model.vocab-size", "99"], "--model.vocab-size: 99 must be at least the 258"),
     "--batch-size": (["--batch-size", "0"], "--batch-size: 0 is not allowed (should be greater"),
     "--optimiser": (["--optimiser.name", "sgd"], "--optimiser.name: 'sgd' is not allowed"),
     "--data": (["--data", "nowhere"], "nowhere is no prepared corpus"),
     "unknown": (["--model.num-lops", "3"], "--model.num-lops: no such option, perhaps you meant"),
     "--sinks": (["--sinks", "wandb"], "sinks: 'wandb' needs the package wandb"),
     "--device": (["--device", "cuda"], "device: got 'cuda', but torch sees no CUDA device"),
-    "--sequence-length": (["--sequence-length", "90000"], "sequence_length: 90000 must be at most"),
+    "--sequence-length": (
+        ["--sequence-length", "90000"],
+        "--sequence-length: 90000 must be at most",
+    ),
 }
 
 
