@@ -28,6 +28,7 @@ from lt2theory.linearize.topk_store import TopKStore
 from lt2theory.models import LoopedModel
 from lt2theory.runs import Progress, RunFolder, config_hash, read_json, write_json
 from lt2theory.training.lm import LmConfig, load_lm
+from lt2theory.training.lm.learner import Learner
 from lt2theory.training.lm.objective import StepObjective
 from lt2theory.training.lm.session import (
     STAGE_KIND,
@@ -35,7 +36,7 @@ from lt2theory.training.lm.session import (
     Task,
     train_in,
 )
-from lt2theory.training.lm.step import Learner, lm_runtime
+from lt2theory.training.lm.step import lm_runtime
 from lt2theory.training.records import checked
 from lt2theory.training.text import Windows
 

@@ -23,9 +23,9 @@ from lt2theory.runs import Progress, RunFolder
 from lt2theory.runs.layout import CHECKPOINTS
 from lt2theory.runs.prepare import remove_tree
 from lt2theory.training.lm import LmConfig, LmOptimiserConfig, resolve
+from lt2theory.training.lm.learner import Learner
 from lt2theory.training.lm.options import Frozen
 from lt2theory.training.lm.session import STAGE_KIND, Session, Task, train_in
-from lt2theory.training.lm.step import Learner
 
 RUNS = "runs"
 

@@ -5,38 +5,25 @@ processes, takes the parts it needs. There is no pickle. A checkpoint has a temp
 its files are on the disk, so a kill at any moment leaves the one before it as the newest.
 """
 
-import contextlib
-import logging
 import os
 import shutil
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.hf_storage import (
-    HuggingFaceStorageReader,
-    HuggingFaceStorageWriter,
-)
-from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from lt2theory.models import LoopedModel
-from lt2theory.runs import read_json, write_json
+from lt2theory.runs import write_json
 from lt2theory.runs.atomic import full_disk_named
 from lt2theory.runs.checkpoints import begin_checkpoint, keep_checkpoint
-from lt2theory.runs.contents import check_contents
-from lt2theory.training.checkpoint import model_tensors
-from lt2theory.training.lm.optimisers import FIELDS
 from lt2theory.training.lm.ranks import Ranks
 from lt2theory.training.lm.records import LmState
-from lt2theory.training.records import checked
-
-STATE = "state.json"
+from lt2theory.training.lm.restoring import STATE, one_process_is_meant, training_tensors
 
 
 class Checkpoints:
@@ -90,7 +77,7 @@ class Checkpoints:
             self._pending = future, folder, kept
             return
         try:
-            with _one_process_is_meant():
+            with one_process_is_meant():
                 save(
                     tensors,
                     storage_writer=writer,
@@ -149,129 +136,3 @@ class Checkpoints:
                 with full_disk_named(folder):
                     raise cause
         raise error
-
-
-def training_tensors(
-    model: LoopedModel, optimisers: Sequence[torch.optim.Optimizer]
-) -> dict[str, Tensor]:
-    """All tensors that the next step depends on.
-
-    Args:
-        model: The model, sharded or not.
-        optimisers: Its optimisers.
-
-    Returns:
-        `model.<name>` and `optimiser.<name>.<field>`, sharing memory with them.
-    """
-    tensors = {f"model.{name}": tensor for name, tensor in model_tensors(model).items()}
-    for name, parameter in model.named_parameters():
-        for optimiser in optimisers:
-            if parameter not in optimiser.state:
-                continue
-            for field in FIELDS[type(optimiser).__name__]:
-                tensors[f"optimiser.{name}.{field}"] = optimiser.state[parameter][field]
-    return tensors
-
-
-def load_training(
-    folder: Path,
-    model: LoopedModel,
-    optimisers: Sequence[torch.optim.Optimizer],
-    ranks: Ranks,
-) -> LmState:
-    """Put a model and its optimisers into the state of a checkpoint.
-
-    Args:
-        folder: The checkpoint.
-        model: A model of the same configuration, changed in place.
-        optimisers: Its optimisers, likewise.
-        ranks: The processes, as many as there are now.
-
-    Returns:
-        Where the run was.
-
-    Raises:
-        ValueError: A file is missing, damaged, or of another model.
-    """
-    with ranks.first_decides():  # one process reads all of it
-        state = _read_state(folder) if ranks.is_first else LmState()
-    told = ranks.from_first(state.model_dump(mode="json"))
-    _load(folder, training_tensors(model, optimisers), ranks)
-    return LmState.model_validate(told)
-
-
-def load_weights(folder: Path, model: LoopedModel) -> None:
-    """Put the weights of a checkpoint into a model of this process alone.
-
-    Args:
-        folder: The checkpoint.
-        model: A model of the same configuration, changed in place.
-
-    Raises:
-        ValueError: A file is missing, damaged, or of another model.
-    """
-    _read_state(folder)
-    tensors = {f"model.{name}": tensor for name, tensor in model_tensors(model).items()}
-    _load(folder, tensors, Ranks(0, 1, torch.device("cpu")))
-
-
-def _read_state(folder: Path) -> LmState:
-    """Return the state of a checkpoint whose files are all there.
-
-    Raises:
-        ValueError: They are not, or are not what was written.
-    """
-    path = folder / STATE
-    state = checked(LmState, read_json(path), path)
-    if not state.files:  # every field has a value by default
-        raise ValueError(f"{path} is damaged: files: it names none")
-    for name, size in state.files.items():
-        file = folder / name
-        found = file.stat().st_size if file.is_file() else None
-        if found != size:
-            raise ValueError(f"{file} is damaged: {found} bytes where {path} says {size}")
-    check_contents(folder)
-    return state
-
-
-def _load(folder: Path, tensors: dict[str, Tensor], ranks: Ranks) -> None:
-    """Fill tensors in place.
-
-    Raises:
-        ValueError: A file is damaged, or of another model.
-    """
-    reader = HuggingFaceStorageReader(str(folder))
-    try:
-        with _one_process_is_meant(), _refused_in_one_line():
-            load(
-                tensors,
-                storage_reader=reader,
-                process_group=ranks.storage,
-                no_dist=ranks.size == 1,
-            )
-    except CheckpointException as error:
-        causes = "; ".join(str(failure[0]) for failure in error.failures.values())
-        raise ValueError(f"{folder} cannot be read: {' '.join(causes.split())[:200]}") from error
-
-
-@contextlib.contextmanager
-def _one_process_is_meant() -> Iterator[None]:
-    """Keep torch from warning that there is no process group."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled")
-        yield
-
-
-@contextlib.contextmanager
-def _refused_in_one_line() -> Iterator[None]:
-    """Keep torch from logging the traceback of an error that it raises as well."""
-    logger = logging.getLogger()
-
-    def is_other(record: logging.LogRecord) -> bool:
-        return record.module != "state_dict_loader"
-
-    logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_other)

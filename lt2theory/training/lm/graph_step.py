@@ -11,11 +11,12 @@ from torch import Tensor
 from typing_extensions import override
 
 from lt2theory.training.lm.config import LmConfig
+from lt2theory.training.lm.learner import Learner
 from lt2theory.training.lm.objective import Place
 from lt2theory.training.lm.optimisers import set_rate
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.ranks import Ranks
-from lt2theory.training.lm.step import Learner, LmStepper, Part, Share, label_share
+from lt2theory.training.lm.step import LmStepper, Part, Share, label_share
 from lt2theory.training.recording import record
 from lt2theory.training.text import Windows
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from lt2theory.models import LoopedModel
 from lt2theory.runs import Progress, RunFolder
 from lt2theory.runs.layout import CONFIG
-from lt2theory.training.lm.checkpoint import load_weights
 from lt2theory.training.lm.config import LmConfig, resolve
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.placement import starting_model
 from lt2theory.training.lm.ranks import Ranks
 from lt2theory.training.lm.records import LmSummary
+from lt2theory.training.lm.restoring import load_weights
 from lt2theory.training.lm.session import KIND, STAGE_KIND, open_session, train_in
 from lt2theory.training.records import checked
 from lt2theory.training.runtime import Runtime

@@ -14,12 +14,13 @@ from lt2theory.runs.environment import capture, record
 from lt2theory.runs.layout import SUMMARY
 from lt2theory.training.lm.checks import check_execution, shared_execution
 from lt2theory.training.lm.config import LmConfig
+from lt2theory.training.lm.learner import Learner
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.placement import Placement
 from lt2theory.training.lm.ranks import Ranks, join_ranks, losses_of_peers_named
 from lt2theory.training.lm.records import LmSummary
 from lt2theory.training.lm.sinks import check_sinks, open_sinks
-from lt2theory.training.lm.step import Learner, lm_runtime
+from lt2theory.training.lm.step import lm_runtime
 from lt2theory.training.lm.trainer import LmTrainer
 from lt2theory.training.records import checked
 from lt2theory.training.runtime import Runtime, torch_threads

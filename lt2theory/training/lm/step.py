@@ -1,20 +1,20 @@
 """One step of training: the windows of this process in parts, gradients, clipping, optimisers."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from lt2theory.models import LoopedModel
 from lt2theory.training.lm.checks import check_execution
 from lt2theory.training.lm.config import LmConfig
-from lt2theory.training.lm.objective import LmObjective, Place, StepObjective
+from lt2theory.training.lm.learner import Learner, language_model
+from lt2theory.training.lm.objective import Place
 from lt2theory.training.lm.optimisers import make_optimisers, set_rate
 from lt2theory.training.lm.options import Execution
-from lt2theory.training.lm.placement import Placement, choose_parallel, starting_model
+from lt2theory.training.lm.placement import Placement, choose_parallel
 from lt2theory.training.lm.ranks import Ranks
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import NO_TARGET, TextBatch, Windows
@@ -52,25 +52,6 @@ class Part:
     documents: Tensor | None
     label_share: float | Tensor
     place: Place
-
-
-@dataclass(frozen=True)
-class Learner:
-    """What a run trains and by what objective, where it is no language model from its own draw.
-
-    Attributes:
-        model: The model at step 0, on this process's device, with the dtype of the masters and the
-            same in every process. Parameters without `requires_grad` stay as they are.
-        objective: Makes what is minimised of it.
-        factors: Of the learning rate, by name of the parameter; 1 for those that are not named.
-        whole: What of the objective needs whole weights in every process, in words; nothing if it
-            does not.
-    """
-
-    model: LoopedModel
-    objective: Callable[[LoopedModel], StepObjective]
-    factors: Mapping[str, float] = field(default_factory=dict)
-    whole: str = ""
 
 
 class LmStepper:
@@ -237,20 +218,6 @@ def label_share(part: TextBatch, labels: float) -> float:
         The share; 0 where there are no labels at all.
     """
     return float((part.targets != NO_TARGET).sum()) / max(labels, 1.0)
-
-
-def language_model(config: LmConfig, ranks: Ranks) -> Learner:
-    """A language model from a draw of its own.
-
-    Args:
-        config: The run.
-        ranks: The processes.
-
-    Returns:
-        What learns.
-    """
-    model = starting_model(config.model, config.seed, ranks, config.weight_dtype)
-    return Learner(model, lambda own: LmObjective(own, config.optimiser.auxiliary_weight))
 
 
 def lm_runtime(device: torch.device, dtype: str) -> Runtime:

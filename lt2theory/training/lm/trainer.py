@@ -9,10 +9,11 @@ from typing import Any
 
 from lt2theory.runs import Progress, ProgressEvent, RunFolder
 from lt2theory.runs.layout import CHECKPOINTS
-from lt2theory.training.lm.checkpoint import Checkpoints, load_training
+from lt2theory.training.lm.checkpoint import Checkpoints
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.graph_step import make_lm_stepper
 from lt2theory.training.lm.held_out import HeldOut, evaluate, held_out_line
+from lt2theory.training.lm.learner import Learner
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.policy import Verdict, judge
 from lt2theory.training.lm.ranks import Ranks
@@ -23,10 +24,10 @@ from lt2theory.training.lm.records import (
     event_line,
     training_line,
 )
+from lt2theory.training.lm.restoring import load_training
 from lt2theory.training.lm.schedule import rate_at
 from lt2theory.training.lm.sinks import Sink
 from lt2theory.training.lm.stability import stability_due, stability_lines
-from lt2theory.training.lm.step import Learner
 from lt2theory.training.lm.throughput import Throughput, peak_tflops
 from lt2theory.training.signals import StopRequest
 from lt2theory.training.text import Corpus, TextBatches, Windows

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from lt2theory.models import LoopedModel
 from lt2theory.runs import RunFolder
 from lt2theory.training import Interrupted
-from lt2theory.training.lm import Execution, LmConfig, LmOptimiserConfig, load_lm, run_lm
+from lt2theory.training.lm import Execution, LmConfig, LmOptimiserConfig, load_lm, restoring, run_lm
 from lt2theory.training.lm import checkpoint as checkpoint_module
 from lt2theory.training.lm.step import LmStepper
 from lt2theory.training.text import Corpus, CorpusConfig, prepare
@@ -246,7 +246,7 @@ def test_other_weights_are_refused(corpus: Corpus, make_lm: MakeLm, tmp_path: Pa
     folder = RunFolder.open(tmp_path / "run").checkpoints()[0]
     wider = LoopedModel(make_lm(model={"width": 20}).model).double()
     with pytest.raises(ValueError, match=r"cannot be read: .*[Ss]ize"):
-        checkpoint_module.load_weights(folder, wider)
+        restoring.load_weights(folder, wider)
 
 
 def test_steps_that_are_not_finite_change_nothing_and_end_the_run(
