@@ -162,5 +162,7 @@ def test_toys_are_the_presets_of_that_name() -> None:
 
 def test_an_unknown_name_is_answered_with_near_ones() -> None:
     assert find_preset("ouro-1.4b").config == presets()["ouro-1.4b"]
-    with pytest.raises(ValueError, match=r"preset: 'ouro-1\.4' is not allowed .*ouro-1\.4b"):
+    with pytest.raises(
+        ValueError, match=r"preset: 'ouro-1\.4' is not allowed, perhaps you meant ouro-1\.4b"
+    ):
         find_preset("ouro-1.4")
