@@ -38,9 +38,18 @@ MEASURED: tuple[Measured, ...] = (
     Measured(("gdn",), "rescan", 4, 4.545e10, 2.04),
     Measured(("gdn",), "rescan", 16, 4.256e11, 12.07),
     Measured(("gdn",), "rescan", 16, 3.024e12, 50.78),
+    Measured(("gdn", "window"), "rescan", 16, 4.856e11, 6.1),
+    Measured(("gdn", "window"), "rescan", 16, 8.271e11, 6.4),
+    Measured(("gdn", "window"), "rescan", 16, 1.511e12, 12.0),
+    Measured(("gdn", "window"), "rescan", 16, 2.879e12, 17.8),
+    Measured(("gdn", "window"), "rescan", 16, 5.614e12, 27.0),
+    Measured(("deltanet",), "rescan", 1, 8.777e8, 1.1, "float32"),
+    Measured(("deltanet",), "rescan", 4, 3.228e9, 1.4, "float32"),
+    Measured(("deltanet",), "accumulate", 4, 3.681e9, 1.5, "float32"),
 )
-"""From results/study-throughput-h200.json. An evaluation that still had to compile lies in the
-counted seconds, so that real steps are shorter."""
+"""From results/study-throughput-h200.json. In those of GDN an evaluation that still had to compile
+lies in the counted seconds, so that real steps are shorter; those of GDN+Window had three at once,
+those of DeltaNet are means over a search, recording and evaluations with them."""
 
 PASS_MS = 0.36
 """Launches of a pass through a GDN block, forwards and backwards, in bfloat16."""
@@ -62,8 +71,8 @@ PASSES: dict[str, float] = {
 """Launches of a mixer's block beside those of GDN (1): estimates, from operations counted in plain
 torch around the recurrence and from how many kernels the backend of `auto` has for it."""
 PLAIN_PASSES = 1.2
-"""What is added to those of a linear mixer in float32, whose recurrence then runs in plain torch:
-an estimate, from the same counts."""
+"""What is added to those of a linear mixer in float32, whose recurrence `auto` then runs in plain
+torch: an estimate, from the same counts."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +91,10 @@ class Cost:
 def step_ms(cell: Cell, stage: int, measured: Sequence[Measured] | None = None) -> float | None:
     """What a training step costs of the GPU's time, as far as it was measured.
 
-    Steps of the same mixers, loop state and dtype serve, whatever their sizes: milliseconds a pass
-    through a block are linear in its products between two measurements, proportional to them above,
-    and those of the smallest below, where the launches count.
+    Steps of the same mixers, loop state and dtype serve, whatever their sizes, those with as many
+    passes through a block before others: milliseconds a pass are linear in its products between two
+    measurements, proportional to them above, and those of the smallest below, where the launches
+    count.
 
     Args:
         cell: A cell.
@@ -102,6 +112,7 @@ def step_ms(cell: Cell, stage: int, measured: Sequence[Measured] | None = None) 
     if not kind:
         return None
     passes = model.num_layers * model.num_loops
+    kind = [row for row in kind if row.block_passes == passes] or kind
     points = sorted((row.flops / row.block_passes, row.ms / row.block_passes) for row in kind)
     return passes * _along(points, cell.step_flops(stage) / passes)
 
@@ -117,11 +128,12 @@ def estimated_ms(cell: Cell, stage: int) -> float:
         Milliseconds.
     """
     model = cell.resolved.model
+    plain = cell.config.dtype == "float32" and model.backend == "auto"
     passes = 0.0
     for loop in model.loops:
         for spec in loop:
             passes += PASSES.get(spec.mixer, 1.0)
-            if cell.config.dtype == "float32" and issubclass(MIXERS[spec.mixer], LinearMixer):
+            if plain and issubclass(MIXERS[spec.mixer], LinearMixer):
                 passes += PLAIN_PASSES
     return PASS_MS * passes + FLOP_MS * cell.step_flops(stage)
 

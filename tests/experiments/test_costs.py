@@ -38,6 +38,13 @@ def test_time_follows_the_products(cell: Cell) -> None:
     assert step_ms(cell, 8, [row(4 * flops, 8.0, passes=4)]) == pytest.approx(2.0)
 
 
+def test_as_many_passes_serve_before_others(cell: Cell) -> None:
+    flops = cell.step_flops(8)
+    table = [row(flops, 3.0), row(4 * flops, 4.0, passes=4)]
+    assert step_ms(cell, 8, table) == 3.0
+    assert step_ms(cell, 8, table[1:]) == pytest.approx(1.0)
+
+
 def test_other_mixers_say_nothing(cell: Cell) -> None:
     for other in (
         Measured(("gdn",), "rescan", 1, 1e9, 1.0, "float32"),
@@ -55,8 +62,10 @@ def test_seconds_are_those_of_all_stages(cell: Cell) -> None:
     assert not cost.estimated
 
 
-def test_the_formula_gives_what_was_measured() -> None:
-    for row in MEASURED:
+def test_the_formula_gives_what_was_measured_of_gdn() -> None:
+    rows = [row for row in MEASURED if row.mixers == ("gdn",)]
+    assert len(rows) == 3
+    for row in rows:
         assert PASS_MS * row.block_passes + FLOP_MS * row.flops == pytest.approx(row.ms, rel=0.05)
 
 
@@ -64,7 +73,13 @@ def test_what_was_not_measured_is_estimated_from_launches_and_products(cell: Cel
     launches = 0.9 + PLAIN_PASSES  # one pass through a DeltaNet block in float32
     assert estimated_ms(cell, 8) == pytest.approx(PASS_MS * launches + FLOP_MS * cell.step_flops(8))
     expected = sum(40 * estimated_ms(cell, stage) / 1e3 + STAGE_SECONDS for stage in (8, 12))
-    assert gpu_cost(cell).seconds == pytest.approx(expected)
+    assert gpu_cost(cell, measured=()).seconds == pytest.approx(expected)
+    by_name = cell.config.model.model_copy(update={"backend": "triton"})
+    config = cell.config.model_copy(update={"model": by_name})
+    ours = Cell(name="ours", block=1, config=config)
+    assert estimated_ms(ours, 8) == pytest.approx(
+        PASS_MS * 0.9 + FLOP_MS * cell.step_flops(8)
+    )  # our kernels do not run in plain torch
 
 
 def test_the_table_is_sorted_by_kind() -> None:
