@@ -12,6 +12,7 @@ from lt2theory.cards import card, listing
 from lt2theory.linearize.divergence import Recovery
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.runs import RunFolder, write_bytes
+from lt2theory.runs.contents import write_contents
 from lt2theory.runs.prepare import make_folder
 from lt2theory.training.checkpoint import MODEL, load_weights, model_tensors
 from lt2theory.training.lm import LmSummary, load_lm
@@ -149,6 +150,7 @@ def save_start(folder: Path, student: LoopedModel) -> None:
     make_folder(folder / START)
     tensors = {name: x.contiguous().cpu() for name, x in model_tensors(student).items()}
     write_bytes(folder / START / MODEL, save(tensors))
+    write_contents(folder / START)
 
 
 def has_start(folder: Path) -> bool:

@@ -273,6 +273,42 @@ def test_conversations_are_asked_for(sources: Sources, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("place", "stopped", "message"),
+    [
+        ("start", ("attention", 1), r"start/model\.safetensors is damaged: its bytes are not"),
+        ("stages/01-attention", ("hidden", 1), r"\.safetensors is damaged: its bytes are not"),
+        ("stages/03-distillation", ("distillation", 4), None),
+    ],
+)
+def test_a_wrong_bit_is_no_other_student(
+    place: str,
+    stopped: tuple[str, int],
+    message: str | None,
+    sources: Sources,
+    undisturbed: tuple[LinearizeSummary, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In what a stage begins with it is refused; in a stage that goes on it costs a checkpoint."""
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        disturb(patch, *stopped, "SIGTERM")
+        with pytest.raises(Interrupted):
+            run_recipe(make_recipe(), HOW, sources, folder=folder)
+    file = max((folder / place).rglob("*.safetensors"))
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 1
+    file.write_bytes(data)
+    if message is not None:
+        with pytest.raises(ValueError, match=message):
+            run_recipe(make_recipe(), HOW, sources, folder=folder)
+        return
+    with pytest.warns(UserWarning, match="going back one checkpoint: .* is damaged"):
+        run_recipe(make_recipe(), HOW, sources, folder=folder)
+    assert different(folder, undisturbed[1]) == []
+
+
 def test_a_student_can_be_a_teacher(
     undisturbed: tuple[LinearizeSummary, Path], sources: Sources
 ) -> None:
