@@ -121,6 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return DONE
     except KeyboardInterrupt as interruption:
         detail = str(interruption) or "interrupted; run the same command again to resume"
+        if "--overwrite" in arguments:
+            detail += " (without --overwrite, which begins anew)"
         with contextlib.suppress(OSError):  # a terminal that hung up
             print(f"lt2: {detail}", file=sys.stderr)
         return INTERRUPTED

@@ -134,6 +134,20 @@ def test_exit_codes(
     assert capsys.readouterr().err == f"{message}\n"
 
 
+def test_what_began_anew_goes_on_without_the_flag(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: list[str]) -> int:
+        raise KeyboardInterrupt("interrupted; the same command continues the run")
+
+    monkeypatch.setattr(app, "_dispatch", fail)
+    assert main(["train", "--overwrite"]) == 130
+    assert capsys.readouterr().err == (
+        "lt2: interrupted; the same command continues the run "
+        "(without --overwrite, which begins anew)\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("said", "typed", "shown"),
     [
