@@ -47,6 +47,7 @@ def stages_by_family(
                 linestyle="none",
             )
     axes.set_xticks(range(len(families)), families)
+    axes.set_xlim(-0.5, len(families) - 0.5)
     axes.set_yticks(list(heights.values()), ["none", *map(str, stages)])
     axes.set_ylim(-0.5, len(stages) + 0.5)
     axes.set_ylabel(f"largest stage solved ({counts})")

@@ -54,6 +54,12 @@ def test_a_panel_of_the_callers_gets_the_same_drawing(draw, frame, more) -> None
     assert figure.legends == []
 
 
+def test_a_lone_family_keeps_its_place() -> None:
+    seeds = pd.concat([STAGES, STAGES.assign(seed=1)])
+    (axes,) = stages_by_family(seeds, stages=(4, 8), counts="swaps").axes
+    assert axes.get_xlim() == (-0.5, 0.5)
+
+
 def test_the_legend_stays_beside_the_panels_own() -> None:
     _, panels = new_figure(2)
     effective_rank_by_loops(RANKS, ax=panels[0])
