@@ -16,7 +16,7 @@ BLOCKS = (1, 2, 3, 4)
 """The parts of a study, in the order in which they are carried out."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.=+-]*")
 _ONE_DECAY = frozenset({"deltanet", "gdn", "mamba2", "retnet"})
-"""Mixers with at most one decay a head, which is what our kernels of the recurrence compute."""
+"""Mixers whose own decays are at most one a head, as our kernels of the recurrence want them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +86,9 @@ class Cell:
 
     @property
     def _has_kernels(self) -> bool:
-        return _ONE_DECAY.issuperset(
-            layer.mixer for loop in self.config.model.loops for layer in loop
-        )
+        model = self.config.model
+        mixers = {layer.mixer for loop in model.loops for layer in loop}
+        return model.decay_grain == "own" and mixers <= _ONE_DECAY
 
     def run(self) -> StudyRun:
         """The run in a study's manifest.

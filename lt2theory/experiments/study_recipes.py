@@ -1,13 +1,13 @@
 """Recipes of the study: one configuration an arm and seed, each named after what it varies.
 
-What a search may still change (`experiments.study_searches`) stands in the tables on top, one entry
-a family of mixers or a way of looping; everything else belongs to the question and is the same for
-all arms that are compared.
+What a search may still change (`experiments.searches`) stands in `experiments.study_chosen`;
+everything else belongs to the question and is the same for all arms that are compared.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from lt2theory.experiments.recipes import LoopState, Supervision
+from lt2theory.experiments.study_chosen import RECALL, RECALL_BY_FAMILY, WORDS, WORDS_BY_LOOPS
 from lt2theory.models import LoopedConfig
 from lt2theory.training import CurriculumConfig, OptimiserConfig, TaskConfig
 from tasks.groups import group_order
@@ -57,39 +57,6 @@ PATTERNS = {
 
 FAMILIES = ("softmax", "gdn", "gdn-window", "gdn-nsa", "full-gdn")
 """Those that are compared over seeds (block 1)."""
-
-RECALL = OptimiserConfig(
-    learning_rate=5e-4, weight_decay=0.01, warmup_steps=100, schedule="constant"
-)
-_HYBRID = (
-    RECALL.model_copy(update={"learning_rate": 2.7e-4, "weight_decay": 0.0, "betas": (0.9, 0.999)}),
-    {"init_std": 0.02, "embedding_std": 1.0},
-)
-RECALL_BY_FAMILY: dict[str, tuple[OptimiserConfig, dict[str, Any]]] = {
-    "softmax": (
-        RECALL.model_copy(
-            update={"learning_rate": 9e-4, "weight_decay": 0.0, "betas": (0.9, 0.999)}
-        ),
-        {"init_std": 0.06, "embedding_std": 0.1},
-    ),
-    "gdn": _HYBRID,
-    "gdn-window": _HYBRID,
-    "gdn-nsa": _HYBRID,
-    "full-gdn": (
-        RECALL.model_copy(
-            update={"learning_rate": 3.2e-4, "weight_decay": 0.01, "betas": (0.9, 0.95)}
-        ),
-        {"init_std": 0.02, "embedding_std": 0.1},
-    ),
-}
-"""Optimiser and model fields that the search chose for a family (results/study-tuning.csv); others
-take `RECALL`."""
-
-WORDS = OptimiserConfig(
-    learning_rate=2e-3, betas=(0.9, 0.999), warmup_steps=100, schedule="constant"
-)
-WORDS_BY_LOOPS: dict[str, tuple[OptimiserConfig, dict[str, Any]]] = {}
-"""The same for `one loop`, `rescan` and `accumulate`; others take `WORDS`."""
 
 
 def recall(

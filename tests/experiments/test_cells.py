@@ -80,6 +80,13 @@ def test_a_gpu_takes_our_kernels_in_float32_where_they_can(
     assert there.on("cpu").resolved.model.backend == "auto"
 
 
+def test_other_decays_than_a_mixers_own_are_left_to_auto() -> None:
+    model = LoopedConfig(pattern="gdn", decay_grain="channel")
+    config = state_based_recall().model_copy(update={"dtype": "float32", "model": model})
+    there = Cell(name="a", block=2, config=config).on("cuda")
+    assert there.resolved.model.backend == "auto"
+
+
 def test_every_study_can_be_put_in_order_with_runs_that_differ() -> None:
     assert studies()["smoke"] is smoke
     for make in studies().values():

@@ -135,7 +135,7 @@ def one_process_is_meant() -> Iterator[None]:
         Nothing.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled")
+        warnings.filterwarnings("ignore", "torch.distributed is disabled")  # no group is needed
         yield
 
 
