@@ -2,12 +2,13 @@
 
 import dataclasses
 import re
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float64, Int64, Integer, UInt
 
-from tasks.groups import Group, canonical_name, group, group_order
+from tasks.groups import Group, canonical_name, commutative_classes, group, group_order
 from tasks.streams import smallest_unsigned
 from tasks.validation import refusal
 from tasks.words import WordTask
@@ -33,14 +34,17 @@ class GroupWord(WordTask):
     definition: ClassVar[str] = (
         "Each token is a group element (an id in the order of the vocabulary, 0 the identity); the "
         "label is the product of all elements up to it, the earlier applied first. With "
-        "transpositions as tokens only the elements of S_n that swap two points occur as inputs."
+        "transpositions as tokens only the elements of S_n that swap two points occur as inputs, "
+        "with generators only the identity and a few elements that generate the group."
     )
 
     group: str = "S5"
     """S_n, A_n, Z_n (or C_n), D_n, or a direct product such as A4xZ5."""
 
-    tokens: Literal["all", "transpositions"] = "all"
-    """Which elements occur as inputs: the whole group, or (S_n only) the swaps of two points."""
+    tokens: Literal["all", "transpositions", "generators"] = "all"
+    """Which elements occur as inputs: the whole group, (S_n only) the swaps of two points, or the
+    identity and the group's `generators`, such as (), (1 2) and (1 2 3 4 5) of S5: few letters that
+    still reach every element."""
 
     def _check_knobs(self) -> None:
         name = canonical_name(self.group)
@@ -62,10 +66,7 @@ class GroupWord(WordTask):
     @property
     def alphabet_size(self) -> int:
         """Elements that occur as inputs."""
-        if self.tokens == "all":
-            return self.vocab_size
-        degree = int(self.group[1:])
-        return degree * (degree - 1) // 2
+        return self.vocab_size if self.tokens == "all" else len(self._letters)
 
     @property
     def token_names(self) -> tuple[str, ...]:
@@ -76,15 +77,20 @@ class GroupWord(WordTask):
     def _group(self) -> Group:
         return group(self.group)
 
+    @property
+    def _letters(self) -> Int64[np.ndarray, "letters"]:
+        """The elements that occur as inputs, where they are not all."""
+        if self.tokens == "transpositions":
+            return self._group.transpositions
+        return np.concatenate([[0], self._group.generators])
+
     def _tokens(self, words: UInt[np.ndarray, "b t"]) -> Int64[np.ndarray, "b t"]:
-        if self.tokens == "all":
-            return words.astype(np.int64)
-        return np.take(self._group.transpositions, words)
+        return words.astype(np.int64) if self.tokens == "all" else np.take(self._letters, words)
 
     def _products(self, words: UInt[np.ndarray, "t b"]) -> Integer[np.ndarray, "t b"]:
         steps = self._group.cayley
-        if self.tokens == "transpositions":
-            steps = steps[:, self._group.transpositions]
+        if self.tokens != "all":
+            steps = steps[:, self._letters]
         letters = steps.shape[1]
         flat = np.ascontiguousarray(steps).reshape(-1)
         length, size = words.shape
@@ -100,21 +106,33 @@ class GroupWord(WordTask):
         return products
 
     def _floors(self, stage: int) -> dict[str, float]:
-        majority = float(self._position_floors(stage)[-1])
-        # Whatever is commutative is a function of G / [G, G]; with transpositions that is the sign,
-        # which the position alone gives away.
-        known = self.tokens == "transpositions"
-        commutative = majority if known else 1 / self._group.derived_order
-        return {"uniform": 1 / self.vocab_size, "majority": majority, "commutative": commutative}
+        uniform = 1 / self.vocab_size
+        if self.tokens == "all":
+            commutative = 1 / self._group.derived_order
+            return {"uniform": uniform, "majority": uniform, "commutative": commutative}
+        *_, chance = self._walk(stage)
+        # Whatever is commutative is a function of G / [G, G]: the likeliest element of each class.
+        best = np.zeros(self.vocab_size)
+        np.maximum.at(best, commutative_classes(self._group), chance)
+        return {
+            "uniform": uniform,
+            "majority": float(chance.max()),
+            "commutative": float(best.sum()),
+        }
 
     def _position_floors(self, stage: int) -> Float64[np.ndarray, "length"]:
         if self.tokens == "all":
             return np.full(stage, 1 / self.vocab_size)
-        back = self._group.cayley[:, self._group.transpositions]  # a swap is its own inverse
+        return np.array([chance.max() for chance in self._walk(stage)])
+
+    def _walk(self, stage: int) -> Iterator[Float64[np.ndarray, "order"]]:
+        """Probability of every product, after each token of a word over the letters."""
+        steps = self._group.cayley[:, self._letters]
         chance = np.zeros(self.vocab_size)
         chance[0] = 1.0
-        floors = np.empty(stage)
-        for t in range(stage):
-            chance = chance[back].mean(axis=1)
-            floors[t] = chance.max()
-        return floors
+        for _ in range(stage):
+            reached = np.zeros_like(chance)
+            for step in steps.T:
+                reached[step] += chance  # a letter permutes the elements: no place occurs twice
+            chance = reached / steps.shape[1]
+            yield chance

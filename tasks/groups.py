@@ -37,6 +37,9 @@ class Group:
         solvable: Whether the derived series ends in the identity.
         derived_order: Order of the commutator subgroup.
         transpositions: The elements that swap two points; empty unless the group is an S_n.
+        generators: Few elements that generate the group: (1 2) and (1 2 .. n) for S_n; (1 2 3) and
+            the longest cycle of even sign for A_n, (1 2 .. n) or (2 .. n); one step for Z_n; one
+            step and a reflection for D_n; those of its parts for a direct product.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Group:
     solvable: bool
     derived_order: int
     transpositions: Int64[np.ndarray, "swaps"]
+    generators: Int64[np.ndarray, "steps"]
 
     @property
     def order(self) -> int:
@@ -113,6 +117,7 @@ def _build(name: str) -> Group:
         built = _direct_product(built, _simple_factor(*_parse(part, name)))
     built.cayley.setflags(write=False)
     built.transpositions.setflags(write=False)
+    built.generators.setflags(write=False)
     return built
 
 
@@ -145,14 +150,31 @@ def _simple_factor(family: str, degree: int) -> Group:
     source = makers[family](degree)
     images = np.array(sorted(source.generate(af=True)), dtype=np.int64)
     swaps = np.flatnonzero((images != np.arange(degree)).sum(axis=1) == 2)
+    names = tuple(_cycles(row.tolist()) for row in images)
     return Group(
         name=f"{family}{degree}",
         cayley=_cayley_table(images, _base(source, degree)),
-        names=tuple(_cycles(row.tolist()) for row in images),
+        names=names,
         solvable=bool(source.is_solvable),
         derived_order=int(source.derived_subgroup().order()),
         transpositions=swaps if family == "S" else np.empty(0, dtype=np.int64),
+        generators=np.array([names.index(name) for name in _generating(family, degree)]),
     )
+
+
+def _generating(family: str, degree: int) -> list[str]:
+    """Standard generators in cycle notation, shortest cycle first, each once."""
+    step = _cycles([*range(1, degree), 0])
+    if family == "S":
+        steps = ["(1 2)", step]
+    elif family == "A":
+        even = step if degree % 2 else _cycles([0, *range(2, degree), 1])
+        steps = ["(1 2 3)", even]
+    elif family == "D":
+        steps = [_cycles(list(range(degree))[::-1]), step]
+    else:
+        steps = [step]
+    return list(dict.fromkeys(steps))
 
 
 def _base(source: Any, degree: int) -> list[int]:
@@ -201,4 +223,28 @@ def _direct_product(left: Group, right: Group) -> Group:
         solvable=left.solvable and right.solvable,
         derived_order=left.derived_order * right.derived_order,
         transpositions=np.empty(0, dtype=np.int64),
+        # A pair (i, j) is element i |right| + j, and 0 is the identity of either part.
+        generators=np.concatenate([left.generators * right.order, right.generators]),
     )
+
+
+def commutative_classes(group: Group) -> Int64[np.ndarray, "order"]:
+    """Which elements a rule that counts letters, but ignores their order, takes for one.
+
+    Args:
+        group: A group.
+
+    Returns:
+        For every element, the number of its coset of the commutator subgroup.
+    """
+    table = group.cayley
+    inverse = np.argmin(table, axis=1)  # the column of the identity
+    held = np.zeros(group.order, dtype=bool)
+    held[table[table[inverse[:, None], inverse], table]] = True
+    while True:
+        members = np.flatnonzero(held)
+        if len(members) == group.derived_order:
+            break
+        held[table[np.ix_(members, members)]] = True
+    _, classes = np.unique(table[:, members].min(axis=1), return_inverse=True)
+    return classes.astype(np.int64)

@@ -6,7 +6,8 @@ from typing import Any
 
 from lt2theory.experiments.recipes import word_problem
 from lt2theory.experiments.search_space import LogUniform, Space
-from lt2theory.experiments.study_recipes import FAMILIES, LENGTHS, RUNGS, recall, words
+from lt2theory.experiments.study_recipes import FAMILIES, RUNGS, recall
+from lt2theory.experiments.study_words import LENGTHS, words
 from lt2theory.training import CurriculumConfig
 
 
@@ -76,16 +77,16 @@ def recall_families() -> Search:
 
 
 def s5_arms() -> Search:
-    """S5 with one loop, and with four under either semantics, up to 16 tokens.
+    """S5 with all letters: one loop, and four under either semantics, up to 16 tokens.
 
     Returns:
         The search.
     """
     few = {"stages": LENGTHS[:3], "step_budget": 800}
     configs = (
-        words("S5", num_loops=1),
-        words("S5", num_loops=4, loop_state="rescan"),
-        words("S5", num_loops=4, loop_state="accumulate"),
+        words("S5", num_loops=1, letters="all"),
+        words("S5", num_loops=4, loop_state="rescan", letters="all"),
+        words("S5", num_loops=4, loop_state="accumulate", letters="all"),
     )
     return Search(
         arms=tuple(_shortened(config, few) for config in configs),

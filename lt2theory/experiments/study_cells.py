@@ -14,6 +14,7 @@ from typing import Any
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.recipes import LoopState
 from lt2theory.experiments.study_explore import (
+    all_letters,
     hops,
     more_mixers,
     needles,
@@ -21,7 +22,8 @@ from lt2theory.experiments.study_explore import (
     reaches,
     state_sizes,
 )
-from lt2theory.experiments.study_recipes import FAMILIES, exact_start, long_parity, recall, words
+from lt2theory.experiments.study_recipes import FAMILIES, recall
+from lt2theory.experiments.study_words import exact_start, long_parity, words
 from lt2theory.training import CurriculumConfig
 
 SEEDS = 3
@@ -115,9 +117,10 @@ def block_four() -> Cells:
 
     Returns:
         Other mixers and other settings of state-based recall; associative recall by state size;
-        hops by loops; a needle by length; windows by distance.
+        hops by loops; a needle by length; windows by distance; words over all elements.
     """
     configs = (*more_mixers(), *other_settings(), *state_sizes(), *hops(), *needles(), *reaches())
+    configs += all_letters()
     return tuple(_cell(4, config, exploratory=True, expected_steps=200) for config in configs)
 
 
@@ -139,6 +142,7 @@ def _word(
         loop_state=loop_state,
         negative_eigenvalues=beta2,
         pattern=pattern,
+        letters="all" if group == "S3" else "generators",
         seed=seed,
     )
 

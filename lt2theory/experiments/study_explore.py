@@ -2,6 +2,7 @@
 
 from lt2theory.experiments.recipes import distance_probe
 from lt2theory.experiments.study_recipes import PATTERNS, Setting, recall
+from lt2theory.experiments.study_words import words
 from lt2theory.models import LoopedConfig
 from lt2theory.training import CurriculumConfig, OptimiserConfig, TaskConfig
 
@@ -86,6 +87,16 @@ def reaches() -> Configs:
         )
         for config in (distance_probe(num_loops=loops, beyond=True) for loops in (1, 2, 4))
     )
+
+
+def all_letters() -> Configs:
+    """Word problems with every element as a letter, with as many loops as suffice (theory E8).
+
+    Returns:
+        Runs of S4, A5 and S5 under `accumulate`.
+    """
+    enough = {"S4": 2, "A5": 2, "S5": 4}
+    return tuple(words(group, num_loops=loops, letters="all") for group, loops in enough.items())
 
 
 def _mqar(family: str, num_loops: int, head_dim: int) -> CurriculumConfig:

@@ -1,16 +1,16 @@
-"""Recipes of the study: one configuration an arm and seed, each named after what it varies.
+"""Recipes of state-based recall in the study: one configuration an arm and seed.
 
-What a search may still change (`experiments.searches`) stands in `experiments.study_chosen`;
-everything else belongs to the question and is the same for all arms that are compared.
+Each is named after what it varies. What a search may still change (`experiments.searches`) stands
+in `experiments.study_chosen`; everything else belongs to the question and is the same for all arms
+that are compared. The word problems are in `experiments.study_words`.
 """
 
 from typing import Literal, NamedTuple
 
 from lt2theory.experiments.recipes import LoopState, Supervision
-from lt2theory.experiments.study_chosen import RECALL, RECALL_BY_FAMILY, WORDS, WORDS_BY_LOOPS
+from lt2theory.experiments.study_chosen import RECALL, RECALL_BY_FAMILY
 from lt2theory.models import LoopedConfig
-from lt2theory.training import CurriculumConfig, OptimiserConfig, TaskConfig
-from tasks.groups import group_order
+from lt2theory.training import CurriculumConfig, TaskConfig
 
 
 class Setting(NamedTuple):
@@ -30,11 +30,6 @@ HEADLINE = Setting("dense", "indexed")
 
 RUNGS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Swaps of state-based recall: three warm-up rungs, then LT2's stages 1 to 5."""
-LENGTHS = (4, 8, 16, 32)
-"""Training lengths of the word problems; the test goes to four times the last."""
-_LEAST_WORDS = 50_000
-"""Fewer different words leave too few in the evaluation split to confirm a pass mark of 0.99."""
-
 PATTERNS = {
     "softmax": "full",
     "gdn": "gdn",
@@ -119,140 +114,21 @@ def recall(
         checkpoint_every=500,
         dtype="bfloat16",
         seed=seed,
-        label=_label("recall", family, num_loops, changes),
+        label=arm_name("recall", family, num_loops, changes),
     )
 
 
-def words(
-    group: str,
-    *,
-    num_loops: int = 2,
-    loop_state: LoopState = "accumulate",
-    negative_eigenvalues: bool = True,
-    pattern: str = "deltanet",
-    seed: int = 0,
-) -> CurriculumConfig:
-    """A group's word problem on one looped block, trained up to 32 tokens and tested at 64 and 128.
-
-    Without a convolution the transitions of the first loop are functions of the token alone, as in
-    theory E8. All arms have one size, but for the loop residual's vector a loop.
+def arm_name(task: str, family: str, num_loops: int, changes: dict[str, bool]) -> str:
+    """Name of an arm: what it is about, and what of it is not the headline setting.
 
     Args:
-        group: The group, as the task `group_word` names it.
+        task: The problem.
+        family: The mixers, or "" where they are always the same.
         num_loops: Loops T.
-        loop_state: `rescan` or `accumulate`; the same for T = 1.
-        negative_eigenvalues: Beta in (0, 2) rather than (0, 1).
-        pattern: The mixer.
-        seed: Seed of weights and data.
+        changes: By name, whether that is varied.
 
     Returns:
-        The configuration.
+        Parts joined by hyphens.
     """
-    arm = loop_state if num_loops > 1 else "one loop"
-    optimiser, fields = WORDS_BY_LOOPS.get(arm, (WORDS, {}))
-    changes = {
-        loop_state: num_loops > 1,
-        "beta1": not negative_eigenvalues,
-        pattern: pattern != "deltanet",
-    }
-    return CurriculumConfig(
-        task=TaskConfig(name="group_word", knobs={"group": group}),
-        model=LoopedConfig.model_validate(
-            {
-                "width": 128,
-                "num_layers": 1,
-                "num_loops": num_loops,
-                "pattern": pattern,
-                "loop_state": loop_state if num_loops > 1 else "rescan",
-                "num_heads": 8,
-                "conv_width": 0,
-                "negative_eigenvalues": negative_eigenvalues,
-                "init_std": 0.04,
-            }
-            | fields
-        ),
-        optimiser=optimiser,
-        stages=tuple(n for n in LENGTHS if group_order(group) ** n >= _LEAST_WORDS),
-        test_stages=(2 * LENGTHS[-1], 4 * LENGTHS[-1]),
-        batch_size=256,
-        pass_mark=0.99,
-        evaluate_every=50,
-        step_budget=2500,
-        min_steps=500,
-        checkpoint_every=500,
-        seed=seed,
-        label=_label(group.lower(), "", num_loops, changes),
-    )
-
-
-def exact_start(seed: int = 0, *, slowed: int = 1) -> CurriculumConfig:
-    """S3 under `rescan` from an exact solution (theory L6): does training keep what it can express?
-
-    The normalisations' epsilon is 1e-3, not 1e-5 as elsewhere: see `training.exact_start`.
-
-    Args:
-        seed: Seed of the data, and of the weights that the solution leaves free.
-        slowed: Divides the recipe's learning rate.
-
-    Returns:
-        The configuration: as many steps as a stage that fails, however well it does.
-    """
-    config = words("S3", loop_state="rescan", seed=seed)
-    rate = config.optimiser.learning_rate / slowed
-    changes = {
-        "label": f"{config.label}-exact" + (f"-slowed{slowed}" if slowed > 1 else ""),
-        "start": "s3_rescan",
-        "model": config.model.model_dump() | {"norm_eps": 1e-3},
-        "optimiser": config.optimiser.model_dump() | {"learning_rate": rate},
-        "stages": LENGTHS[-1:],
-        "min_steps": config.step_budget,
-    }
-    return CurriculumConfig.model_validate(config.model_dump() | changes)
-
-
-def long_parity(
-    *,
-    num_loops: int = 1,
-    loop_state: LoopState = "rescan",
-    negative_eigenvalues: bool = True,
-    seed: int = 0,
-) -> CurriculumConfig:
-    """Parity on one delta-rule block, trained up to 256 tokens and tested at 1,024.
-
-    Args:
-        num_loops: Loops T.
-        loop_state: `rescan` or `accumulate`.
-        negative_eigenvalues: Beta in (0, 2) rather than (0, 1).
-        seed: Seed of weights and data.
-
-    Returns:
-        The configuration.
-    """
-    changes = {loop_state: num_loops > 1, "beta1": not negative_eigenvalues}
-    return CurriculumConfig(
-        task=TaskConfig(name="parity"),
-        model=LoopedConfig(
-            num_layers=1,
-            num_loops=num_loops,
-            pattern="deltanet",
-            loop_state=loop_state,
-            conv_width=0,
-            negative_eigenvalues=negative_eigenvalues,
-        ),
-        optimiser=OptimiserConfig(learning_rate=3e-3, warmup_steps=100, schedule="constant"),
-        stages=(16, 64, 256),
-        test_stages=(1024,),
-        pass_mark=0.99,
-        evaluate_every=50,
-        step_budget=1500,
-        min_steps=200,
-        checkpoint_every=500,
-        seed=seed,
-        label=_label("parity", "", num_loops, changes),
-    )
-
-
-def _label(task: str, family: str, num_loops: int, changes: dict[str, bool]) -> str:
-    """Name of an arm: what it is about, and what of it is not the headline setting."""
     varied = [name for name, is_varied in changes.items() if is_varied]
     return "-".join(part for part in (task, family, f"t{num_loops}", *varied) if part)

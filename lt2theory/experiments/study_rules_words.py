@@ -5,7 +5,6 @@ import pandas as pd
 from lt2theory.experiments.study_cells import S3_SEEDS, SEEDS
 from lt2theory.experiments.study_prediction import Judged
 from lt2theory.experiments.study_rank_rows import RANKS
-from lt2theory.experiments.study_recipes import LENGTHS
 from lt2theory.experiments.study_views import (
     counted_seeds,
     every,
@@ -14,6 +13,7 @@ from lt2theory.experiments.study_views import (
     said_tests,
     solved_by,
 )
+from lt2theory.experiments.study_words import LENGTHS
 from lt2theory.report.views import outcomes
 
 FAR = 4 * LENGTHS[-1]

@@ -40,7 +40,7 @@ SAMPLE = (
     "p-hop-full-gdn-t1-s0",
     "needle-softmax-t1-s0",
     "distance-t4-s0",
-    "s5-t4-accumulate-try0-s1000",
+    "s5-t4-accumulate-all-try0-s1000",
 )
 """A cell of every task, both loop states and both dtypes."""
 ARMS = [name for name, cell in CELLS.items() if cell.config.seed == 0]

@@ -10,12 +10,10 @@ from lt2theory.experiments.study_cells import GROUPS, PAIR, S3_SEEDS, SEEDS, loo
 from lt2theory.experiments.study_recipes import (
     FAMILIES,
     HEADLINE,
-    LENGTHS,
     RUNGS,
-    exact_start,
     recall,
-    words,
 )
+from lt2theory.experiments.study_words import LENGTHS, exact_start, words
 from lt2theory.training import CurriculumConfig
 
 
@@ -71,8 +69,18 @@ def test_word_problems_are_tested_at_four_times_their_length() -> None:
     for group in GROUPS:
         config = words(group)
         assert config.test_stages[-1] == 4 * config.stages[-1] == 4 * LENGTHS[-1]
-    assert words("S3").stages[0] == 8  # words of four letters are too few to confirm 0.99
-    assert words("S5").stages[0] == 4
+    # Shorter words are too few to confirm 0.99.
+    assert words("S3", letters="all").stages[0] == 8
+    assert words("S5", letters="all").stages[0] == 4
+    assert words("S5").stages[0] == words("Z60").stages[0] == 16
+
+
+def test_letters_are_few_but_for_s3(cells: dict[str, Cell]) -> None:
+    for cell in cells.values():
+        if cell.config.task.name == "group_word":
+            knobs = cell.config.task.knobs
+            every = knobs["group"] == "S3" or cell.config.label.endswith("-all")
+            assert knobs["tokens"] == ("all" if every else "generators")
 
 
 def test_arms_of_a_group_have_one_size_but_for_the_loop_gate() -> None:
@@ -102,7 +110,7 @@ def test_controls_have_the_depth_and_the_products_of_four_loops() -> None:
 
 
 def test_the_exact_start_trains_as_long_as_a_stage_that_fails() -> None:
-    config, drawn = exact_start(3), words("S3", loop_state="rescan")
+    config, drawn = exact_start(3), words("S3", loop_state="rescan", letters="all")
     assert (config.start, config.seed, config.label) == ("s3_rescan", 3, "s3-t2-rescan-exact")
     assert config.min_steps == config.step_budget == drawn.step_budget
     assert config.model == drawn.model.model_copy(update={"norm_eps": 1e-3})

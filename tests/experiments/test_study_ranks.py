@@ -9,8 +9,8 @@ from lt2theory.experiments.cells import Cell
 from lt2theory.experiments.study_cells import loops
 from lt2theory.experiments.study_rank_rows import FILE, RANKS, rank_rows
 from lt2theory.experiments.study_ranks import main, measure
-from lt2theory.experiments.study_recipes import exact_start
 from lt2theory.experiments.study_table import TABLE, read_study_table, study_table
+from lt2theory.experiments.study_words import exact_start
 from lt2theory.runs import RunFolder, Study, read_json, write_json
 from lt2theory.training import CurriculumConfig, run_curriculum
 

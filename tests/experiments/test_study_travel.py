@@ -7,8 +7,8 @@ import pytest
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.studies import smoke
 from lt2theory.experiments.study import Session, carry_out
-from lt2theory.experiments.study_recipes import words
 from lt2theory.experiments.study_travel import MIB, PART, pack, unpack
+from lt2theory.experiments.study_words import words
 from lt2theory.runs import RunFolder, run_status
 from lt2theory.runs.lock import LOCK_NAME
 from lt2theory.runs.store import METRICS

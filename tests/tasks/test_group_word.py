@@ -1,3 +1,6 @@
+import itertools
+from collections import Counter
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare
@@ -37,6 +40,8 @@ def product_so_far(task, prefix):
         ({"group": "A4xZ5"}, [8, 17]),
         ({"group": "D5"}, [8, 16]),
         ({"group": "S5", "tokens": "transpositions"}, [8, 16]),
+        ({"group": "S5", "tokens": "generators"}, [8, 16]),
+        ({"group": "A4xZ5", "tokens": "generators"}, [16]),
     ],
 )
 def test_labels_equal_products_of_permutations(knobs, stages):
@@ -50,7 +55,7 @@ def test_labels_equal_products_of_permutations(knobs, stages):
 
 
 @pytest.mark.parametrize("stage", tasks.create("group_word").stages)
-@pytest.mark.parametrize("tokens", ["all", "transpositions"])
+@pytest.mark.parametrize("tokens", ["all", "transpositions", "generators"])
 def test_last_label_equals_the_product_at_every_stage(stage, tokens):
     task = tasks.create("group_word", tokens=tokens)
     inputs, targets, _ = task.batch(stage=stage, split="eval", size=2)
@@ -78,15 +83,39 @@ def test_transpositions_are_the_only_inputs():
     assert task.instance_count(2) == 36
 
 
+@pytest.mark.parametrize(
+    ("group", "letters"),
+    [
+        ("S5", ["()", "(1 2)", "(1 2 3 4 5)"]),
+        ("S2", ["()", "(1 2)"]),
+        ("A5", ["()", "(1 2 3)", "(1 2 3 4 5)"]),
+        ("A4", ["()", "(1 2 3)", "(2 3 4)"]),
+        ("A3", ["()", "(1 2 3)"]),
+        ("Z4", ["()", "(1 2 3 4)"]),
+        ("D4", ["()", "(1 4)(2 3)", "(1 2 3 4)"]),
+        ("A4xZ5", ["()x()", "(1 2 3)x()", "(2 3 4)x()", "()x(1 2 3 4 5)"]),
+    ],
+)
+def test_generators_and_the_identity_are_the_inputs_and_reach_every_element(group, letters):
+    task = tasks.create("group_word", group=group, tokens="generators")
+    batch = task.batch(stage=64, size=4000)
+    seen, counts = np.unique(batch.inputs, return_counts=True)
+    assert {task.token_names[token] for token in seen} == set(letters)
+    assert chisquare(counts).pvalue > 1e-4
+    assert task.alphabet_size == len(letters)
+    assert np.unique(batch.targets).size == task.vocab_size
+
+
 def test_cyclic_groups_have_two_names_and_one_stream():
     one, other = (tasks.create("group_word", group=name) for name in ("C6", "Z6"))
     for a, b in zip(one.batch(stage=8, size=4), other.batch(stage=8, size=4), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("tokens", ["transpositions", "generators"])
 @pytest.mark.parametrize("stage", [1, 2, 3, 16])
-def test_majority_of_transposition_products_is_measured(stage):
-    task = tasks.create("group_word", group="S4", tokens="transpositions")
+def test_majority_of_products_of_few_letters_is_measured(stage, tokens):
+    task = tasks.create("group_word", group="S4", tokens=tokens)
     size = 40_000
     targets = task.batch(stage=32, size=size).targets[:, stage - 1]
     expected = task.floors(stage)["majority"]
@@ -118,6 +147,26 @@ def test_counting_signs_scores_the_commutative_floor():
     floor = task.floors(16)["commutative"]
     accuracy = (guess == targets[:, -1]).mean()
     assert abs(accuracy - floor) < 5 * (floor * (1 - floor) / size) ** 0.5
+
+
+@pytest.mark.parametrize("stage", [1, 3, 5])
+@pytest.mark.parametrize("group", ["S3", "A4", "D4"])
+def test_commutative_floor_of_few_letters_is_that_of_the_best_guess_by_class(group, stage):
+    task = tasks.create("group_word", group=group, tokens="generators")
+    letters, table = task._letters, task._group.cayley
+    inverse = np.argmin(table, axis=1)
+    everything = range(task.vocab_size)
+    commutators = {table[table[inverse[a], inverse[b]], table[a, b]] for a in everything
+                   for b in everything}  # fmt: skip
+    counts = {}
+    for word in itertools.product(letters, repeat=stage):
+        product = 0
+        for letter in word:
+            product = table[product, letter]
+        coset = frozenset(int(table[product, c]) for c in commutators)
+        counts.setdefault(coset, Counter())[int(product)] += 1
+    right = sum(max(counter.values()) for counter in counts.values())
+    assert task.floors(stage)["commutative"] == pytest.approx(right / len(letters) ** stage)
 
 
 @pytest.mark.parametrize("group", ["A5", "S2", "S3xZ2", "Z4"])

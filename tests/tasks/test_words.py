@@ -10,6 +10,7 @@ import tasks
         ("modular_addition", {"modulus": 3}),
         ("group_word", {"group": "Z2"}),
         ("group_word", {"group": "S3", "tokens": "transpositions"}),
+        ("group_word", {"group": "S5", "tokens": "generators"}),
         ("group_word", {}),
     ],
 )

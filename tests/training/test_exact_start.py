@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lt2theory.experiments.study_recipes import exact_start
+from lt2theory.experiments.study_words import exact_start
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.models.trace import LoopTrace
 from lt2theory.ops.factors import Factors
