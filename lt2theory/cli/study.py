@@ -71,6 +71,7 @@ def run(argv: list[str]) -> int:
         0 if all the cells are done, 1 if some failed, else 130: the same command goes on.
     """
     from lt2theory.experiments.cells import in_order
+    from lt2theory.experiments.costs import price_basis
     from lt2theory.experiments.studies import studies
     from lt2theory.experiments.study import chosen, plan
     from lt2theory.runs import write_json
@@ -100,7 +101,8 @@ def run(argv: list[str]) -> int:
         found = {} if options.dry_run else {name: vars(end) for name, end in ends.items()}
         write_json(copy.json, {"study": name, "cells": rows, "session": found})
     if options.dry_run:
-        _print_plan(rows, options.cells_at_once)
+        _print_plan(rows)
+        print("What the prices rest on:", *price_basis(wanted), sep="\n  ")
         return DONE
     _print_session(rows, ends)
     print(root)
@@ -125,7 +127,7 @@ def _carried_out(
     return carry_out(cells, wanted, root, session, progress=progress)
 
 
-def _print_plan(rows: Sequence[Mapping[str, Any]], at_once: int) -> None:
+def _print_plan(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print a line a cell, and what is left in all."""
     left = [row for row in rows if row["status"] != "done"]
     width = max(len(row["cell"]) for row in rows)
@@ -140,7 +142,7 @@ def _print_plan(rows: Sequence[Mapping[str, Any]], at_once: int) -> None:
     print(
         f"left: {len(left)} of {len(rows)} cells, {sum(row['steps'] for row in left)} steps, "
         f"{sum(row['flops'] for row in left):.1e} FLOPs, "
-        f"{sum(row['gpu_minutes'] for row in left):.1f} GPU minutes with {at_once} cells at once"
+        f"{sum(row['gpu_minutes'] for row in left):.1f} GPU minutes"
         + (f" (estimated for {guessed} of them)" if guessed else "")
     )
 

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from lt2theory.models.flops import step_flops
@@ -31,8 +32,10 @@ class Cell:
             device.
         priority: Order within its block, lower first; cells of one priority keep the study's order.
         exploratory: One seed and no claim: shown apart from the rest.
-        expected_steps: Steps that a stage is expected to take, for the time beforehand; None
-            expects the cap.
+        expected_steps: Steps that a stage is expected to take, the mean over the stages, for the
+            time beforehand; None expects the cap, and a recipe's `min_steps` are the least.
+        shares: How the expected steps lie on the stages, one number > 0 a stage, in any unit; None
+            expects equally many on each.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Cell:
     priority: int = 0
     exploratory: bool = False
     expected_steps: int | None = None
+    shares: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check the fields.
@@ -59,6 +63,10 @@ class Cell:
             raise ValueError(
                 f"expected_steps: got {self.expected_steps}, allowed 1..{cap} (step_budget)"
             )
+        if self.shares is not None:
+            stages = len(self.resolved.stages)
+            if len(self.shares) != stages or not all(share > 0 for share in self.shares):
+                raise ValueError(f"shares: got {self.shares}, allowed are {stages} numbers > 0")
 
     @cached_property
     def resolved(self) -> CurriculumConfig:
@@ -141,6 +149,25 @@ class Cell:
         length = config.task.create().sequence_length(stage)
         return step_flops(config.model, config.batch_size, length)
 
+    def steps_by_stage(self, *, cap: bool = False) -> dict[int, int]:
+        """Training steps on every stage.
+
+        Args:
+            cap: The most that each may take, rather than what is expected.
+
+        Returns:
+            Stage -> steps, in the order of the stages.
+        """
+        stages = self.resolved.stages
+        if cap:
+            return dict.fromkeys(stages, self.config.step_budget)
+        shares = self.shares or (1.0,) * len(stages)
+        scale = self.steps_a_stage * len(stages) / sum(shares)
+        ends = [0, *(round(scale * sum(shares[: n + 1])) for n in range(len(stages)))]
+        least, most = self.config.min_steps, self.config.step_budget
+        numbers = [min(max(end - begin, least), most) for begin, end in pairwise(ends)]
+        return dict(zip(stages, numbers, strict=True))
+
     def steps(self, *, cap: bool = False) -> int:
         """Training steps over all stages.
 
@@ -150,16 +177,15 @@ class Cell:
         Returns:
             The number; a run that fails a stage takes fewer.
         """
-        a_stage = self.config.step_budget if cap else self.steps_a_stage
-        return a_stage * len(self.resolved.stages)
+        return sum(self.steps_by_stage(cap=cap).values())
 
     @property
     def steps_a_stage(self) -> int:
-        """Steps that a stage is expected to take."""
-        return self.expected_steps or self.config.step_budget
+        """Steps that a stage is expected to take, the mean over the stages."""
+        return max(self.expected_steps or self.config.step_budget, self.config.min_steps)
 
     def flops(self, *, cap: bool = False) -> float:
-        """Multiplications and additions of `steps` training steps, equally many on each stage.
+        """Multiplications and additions of the training steps of `steps_by_stage`.
 
         Args:
             cap: Of the most steps, rather than those expected.
@@ -167,8 +193,8 @@ class Cell:
         Returns:
             The number; evaluations are left out.
         """
-        a_stage = self.config.step_budget if cap else self.steps_a_stage
-        return a_stage * sum(self.step_flops(stage) for stage in self.resolved.stages)
+        steps = self.steps_by_stage(cap=cap)
+        return sum(number * self.step_flops(stage) for stage, number in steps.items())
 
 
 def _fields(cell: Cell) -> dict[str, Any]:

@@ -11,6 +11,9 @@ AT_ONCE = 4
 """Cells that shared the GPU in the measurements, and do so where nothing else is asked for."""
 STAGE_SECONDS = 0.5
 """Of the GPU's time, for a stage's recording and its confirmation; an estimate."""
+TEST_STEPS = 80
+"""A stage's test takes as long as so many of its steps: 13.6 s of the GPU's time for the eight
+stages of recall-gdn-window-t4-s0, 4,096 rows each."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +41,18 @@ MEASURED: tuple[Measured, ...] = (
     Measured(("gdn",), "rescan", 4, 4.545e10, 2.04),
     Measured(("gdn",), "rescan", 16, 4.256e11, 12.07),
     Measured(("gdn",), "rescan", 16, 3.024e12, 50.78),
-    Measured(("gdn", "window"), "rescan", 16, 4.856e11, 6.1),
-    Measured(("gdn", "window"), "rescan", 16, 8.271e11, 6.4),
-    Measured(("gdn", "window"), "rescan", 16, 1.511e12, 12.0),
-    Measured(("gdn", "window"), "rescan", 16, 2.879e12, 17.8),
-    Measured(("gdn", "window"), "rescan", 16, 5.614e12, 27.0),
+    Measured(("gdn", "window"), "rescan", 16, 4.856e11, 11.5),
+    Measured(("gdn", "window"), "rescan", 16, 8.271e11, 14.2),
+    Measured(("gdn", "window"), "rescan", 16, 1.511e12, 22.0),
+    Measured(("gdn", "window"), "rescan", 16, 2.879e12, 33.8),
+    Measured(("gdn", "window"), "rescan", 16, 5.614e12, 58.6),
     Measured(("deltanet",), "rescan", 1, 8.777e8, 1.1, "float32"),
     Measured(("deltanet",), "rescan", 4, 3.228e9, 1.4, "float32"),
     Measured(("deltanet",), "accumulate", 4, 3.681e9, 1.5, "float32"),
 )
-"""From results/study-throughput-h200.json. In those of GDN an evaluation that still had to compile
-lies in the counted seconds, so that real steps are shorter; those of GDN+Window had three at once,
-those of DeltaNet are means over a search, recording and evaluations with them."""
+"""From results/study-throughput-h200.json, evaluations with the steps. In those of GDN one that
+still had to compile lies in the counted seconds, so that real steps are shorter; those of
+GDN+Window had three at once, recording with them; those of DeltaNet are means over a search."""
 
 PASS_MS = 0.36
 """Launches of a pass through a GDN block, forwards and backwards, in bfloat16."""
@@ -141,7 +144,8 @@ def estimated_ms(cell: Cell, stage: int) -> float:
 def gpu_cost(cell: Cell, *, measured: Sequence[Measured] | None = None) -> Cost:
     """What a cell is expected to cost of the GPU's time.
 
-    Evaluations are part of the measurements; recording a stage's step and confirming it is added.
+    Evaluations are part of the measurements; recording a stage's step, confirming it and the tests
+    at the end are added.
 
     Args:
         cell: A cell.
@@ -151,12 +155,44 @@ def gpu_cost(cell: Cell, *, measured: Sequence[Measured] | None = None) -> Cost:
         The seconds, and whether they are an estimate.
     """
     total, estimated = 0.0, False
-    for stage in cell.resolved.stages:
+    tests = TEST_STEPS if cell.config.test else 0
+    for stage, steps in cell.steps_by_stage().items():
         ms = step_ms(cell, stage, measured)
         if ms is None:
             ms, estimated = estimated_ms(cell, stage), True
-        total += cell.steps_a_stage * ms / 1e3 + STAGE_SECONDS
+        total += (steps + tests) * ms / 1e3 + STAGE_SECONDS
     return Cost(total, estimated)
+
+
+def price_basis(cells: Sequence[Cell]) -> list[str]:
+    """What the prices of cells rest on, in words.
+
+    Args:
+        cells: Cells that were priced by `gpu_cost`.
+
+    Returns:
+        Lines without an end of line.
+    """
+    lines = [
+        "steps: how many in all is an assumption of the study, those of a recipe at least; a cell "
+        "that fails a stage takes fewer, none more than its cap"
+    ]
+    if any(cell.shares for cell in cells):
+        lines.append(
+            "steps by stage of state-based recall: as two finished cells of GDN+Window took them "
+            "(results/study.parquet), assumed of every mixer and setting"
+        )
+    if not all(cell.shares for cell in cells):
+        lines.append("steps by stage of other tasks: equally many on each, an assumption")
+    lines.append(
+        "milliseconds a step: of an H200 with three or four cells at once, evaluations with them "
+        "(results/study-throughput-h200.json)"
+        + (
+            "; where estimated, by launches and products"
+            * any(gpu_cost(c).estimated for c in cells)
+        )
+    )
+    return lines
 
 
 def _along(points: Sequence[tuple[float, float]], x: float) -> float:

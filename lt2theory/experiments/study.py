@@ -68,8 +68,9 @@ def plan(cells: Cells, root: Path) -> list[dict[str, Any]]:
 
     Returns:
         One mapping a cell: `cell`, `block`, `exploratory`, `run`, `status`, `stages`, `steps`
-        (expected) and `step_cap` over all stages, `flops` and `flops_cap`, `gpu_minutes`
-        (expected), and `estimated` (whether nothing of the kind was measured).
+        (expected) and `step_cap` over all stages, `steps_by_stage` (expected; the keys are the
+        stages), `flops` and `flops_cap`, `gpu_minutes` (expected), and `estimated` (whether nothing
+        of the kind was measured).
     """
     rows = []
     for cell in cells:
@@ -84,6 +85,7 @@ def plan(cells: Cells, root: Path) -> list[dict[str, Any]]:
                 "stages": list(cell.resolved.stages),
                 "steps": cell.steps(),
                 "step_cap": cell.steps(cap=True),
+                "steps_by_stage": {str(n): steps for n, steps in cell.steps_by_stage().items()},
                 "flops": cell.flops(),
                 "flops_cap": cell.flops(cap=True),
                 "gpu_minutes": cost.seconds / 60,

@@ -23,6 +23,7 @@ from lt2theory.experiments.study_explore import (
     state_sizes,
 )
 from lt2theory.experiments.study_recipes import FAMILIES, recall
+from lt2theory.experiments.study_steps import measured_shares
 from lt2theory.experiments.study_words import exact_start, long_parity, words
 from lt2theory.training import CurriculumConfig
 
@@ -175,4 +176,5 @@ def _block(
 
 
 def _cell(block: int, config: CurriculumConfig, **fields: Any) -> Cell:
-    return Cell(name=f"{config.label}-s{config.seed}", block=block, config=config, **fields)
+    name, shares = f"{config.label}-s{config.seed}", measured_shares(config)
+    return Cell(name=name, block=block, config=config, shares=shares, **fields)

@@ -20,6 +20,7 @@ import pandas as pd
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.search_space import configured, draw_settings
 from lt2theory.experiments.searches import searches
+from lt2theory.experiments.study_steps import measured_shares
 from lt2theory.experiments.study_table import merge, read_study_table
 from lt2theory.experiments.tuning import SEED, standing
 
@@ -46,6 +47,7 @@ def tuning_cells(name: str) -> Cells:
             block=block,
             config=configured(arm, setting, seed=seed),
             expected_steps=arm.step_budget // 2,
+            shares=measured_shares(arm),
         )
         for place, setting in enumerate(settings)
         for seed in range(SEED, SEED + SEEDS[name])

@@ -40,25 +40,32 @@ def test_a_dry_run_lists_costs_and_starts_nothing(
     arguments = ["--dry-run", "--out", str(folder), "--json", str(file)]
     assert main([*STUDY, "--cell", "parity-beta2-*", *arguments]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["parity-beta2-s0", "parity-beta2-s1", "left:"]
+    first = [line.split()[0] for line in lines[:4]]
+    assert first == ["parity-beta2-s0", "parity-beta2-s1", "left:", "What"]
     assert "80 steps (cap 120)  4.1e+09 FLOPs (cap 6.2e+09)  GPU minutes 0.02" in lines[0]
-    assert lines[-1].startswith("left: 2 of 2 cells, 160 steps")
-    assert lines[-1].endswith("cells at once")
+    assert lines[2].startswith("left: 2 of 2 cells, 160 steps")
+    assert lines[2].endswith("GPU minutes")
+    assert "  steps by stage of other tasks: equally many on each, an assumption" in lines
+    assert not any("results/study.parquet" in line for line in lines)
     assert not folder.exists()
     found = json.loads(file.read_text())
     assert [cell["status"] for cell in found["cells"]] == ["absent", "absent"]
+    assert found["cells"][0]["steps_by_stage"] == {"8": 40, "12": 40}
 
 
 def test_a_dry_run_says_what_was_never_measured(capsys: pytest.CaptureFixture[str]) -> None:
     arms = ["recall-gla-t4-*", "s3-t1-s0"]
     arguments = ["curriculum", "study", "loops", "--dry-run", "--device", "cuda"]
     assert main([*arguments, "--cells", *arms]) == 0
-    word, recall, left = capsys.readouterr().out.splitlines()
+    word, recall, left, *basis = capsys.readouterr().out.splitlines()
     assert recall.split()[0] == "recall-gla-t4-s0"
     assert recall.endswith("(estimated)")
     assert "GPU minutes" in word
     assert "estimated" not in word
-    assert left.endswith("cells at once (estimated for 1 of them)")
+    assert left.endswith("GPU minutes (estimated for 1 of them)")
+    assert any("of state-based recall: as two finished cells" in line for line in basis)
+    assert any("equally many on each, an assumption" in line for line in basis)
+    assert basis[-1].endswith("; where estimated, by launches and products")
 
 
 def test_cells_in_parts_and_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

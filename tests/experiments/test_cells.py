@@ -27,6 +27,8 @@ def test_blocks_come_in_order_and_keep_the_order_of_the_study() -> None:
         ({"name": "a b"}, "name: got 'a b', allowed are letters"),
         ({"block": 5}, r"block: got 5, allowed are \(1, 2, 3, 4\)"),
         ({"expected_steps": 801}, r"expected_steps: got 801, allowed 1\.\.800 \(step_budget\)"),
+        ({"shares": (1.0,)}, r"shares: got \(1\.0,\), allowed are 2 numbers > 0"),
+        ({"shares": (1.0, 0.0)}, r"shares: got \(1\.0, 0\.0\), allowed are 2 numbers > 0"),
     ],
 )
 def test_bad_fields_are_refused(fields: dict[str, object], message: str) -> None:
@@ -51,6 +53,26 @@ def test_cost_is_that_of_the_stages() -> None:
     assert (each.steps(), each.steps(cap=True)) == (200, 1600)
     assert each.flops() == pytest.approx(100 * sum(a_step))
     assert each.flops(cap=True) == pytest.approx(800 * sum(a_step))
+
+
+def test_steps_lie_on_the_stages_as_the_shares_say() -> None:
+    each = cell(expected_steps=100, shares=(1.0, 3.0))
+    first, second = each.resolved.stages
+    assert each.steps_by_stage() == {first: 50, second: 150}
+    assert each.steps_by_stage(cap=True) == {first: 800, second: 800}
+    assert each.flops() == 50 * each.step_flops(first) + 150 * each.step_flops(second)
+    assert each.on("cuda").shares == (1.0, 3.0)
+    odd = cell(expected_steps=100, shares=(1.0, 2.0))
+    assert list(odd.steps_by_stage().values()) == [67, 133]
+    assert cell(expected_steps=800, shares=(1.0, 3.0)).steps() == 400 + 800  # the cap of a stage
+
+
+def test_no_stage_is_expected_to_end_before_a_recipe_lets_it() -> None:
+    config = state_based_recall().model_copy(update={"min_steps": 300})
+    each = Cell(name="a", block=1, config=config, expected_steps=100, shares=(1.0, 5.0))
+    assert list(each.steps_by_stage().values()) == [300, 500]
+    each = Cell(name="a", block=1, config=config, expected_steps=100)
+    assert list(each.steps_by_stage().values()) == [300, 300]
 
 
 def test_a_device_makes_another_run() -> None:

@@ -1,5 +1,8 @@
 """Time from measured steps, by hand."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 
 from lt2theory.experiments.cells import Cell
@@ -9,13 +12,20 @@ from lt2theory.experiments.costs import (
     PASS_MS,
     PLAIN_PASSES,
     STAGE_SECONDS,
+    TEST_STEPS,
     Measured,
     estimated_ms,
     gpu_cost,
     step_ms,
 )
 from lt2theory.experiments.studies import smoke
+from lt2theory.experiments.study_cells import loops
+from lt2theory.experiments.study_steps import RECALL_STEPS
+from lt2theory.experiments.study_table import TABLE, read_study_table
 from lt2theory.models.flops import step_flops
+from lt2theory.report.views import stage_outcomes
+
+ROOT = Path(__file__).parents[2]
 
 
 def row(flops: float, ms: float, passes: int = 1) -> Measured:
@@ -56,10 +66,41 @@ def test_other_mixers_say_nothing(cell: Cell) -> None:
 
 def test_seconds_are_those_of_all_stages(cell: Cell) -> None:
     table = [row(cell.step_flops(8) / 2, 1.0)]
-    expected = 40 * (step_ms(cell, 8, table) + step_ms(cell, 12, table)) / 1e3  # type: ignore[operator]
+    a_step = step_ms(cell, 8, table) + step_ms(cell, 12, table)  # type: ignore[operator]
+    expected = (40 + TEST_STEPS) * a_step / 1e3
     cost = gpu_cost(cell, measured=table)
     assert cost.seconds == pytest.approx(expected + 2 * STAGE_SECONDS)
     assert not cost.estimated
+    config = cell.config.model_copy(update={"test": False, "test_stages": ()})
+    untested = Cell(name="untested", block=1, config=config, expected_steps=40)
+    saved = cost.seconds - gpu_cost(untested, measured=table).seconds
+    assert saved == pytest.approx(TEST_STEPS * a_step / 1e3)
+
+
+def test_seconds_follow_the_steps_of_every_stage(cell: Cell) -> None:
+    late = Cell(name="late", block=1, config=cell.config, expected_steps=30, shares=(1.0, 3.0))
+    table = [row(cell.step_flops(8) / 2, 1.0)]
+    short, long = (step_ms(cell, stage, table) or 0 for stage in (8, 12))
+    tests = TEST_STEPS * (short + long)
+    expected = (15 * short + 45 * long + tests) / 1e3 + 2 * STAGE_SECONDS
+    assert gpu_cost(late, measured=table).seconds == pytest.approx(expected)
+
+
+def test_recall_is_priced_by_what_finished_cells_took() -> None:
+    table = read_study_table(ROOT / "results" / TABLE)
+    cells = {cell.name: cell for cell in loops()}
+    names = ["recall-gdn-window-t4-s0", "recall-gdn-window-t4-s1"]
+    taken = stage_outcomes(table[table["cell"].isin(names)]).groupby("stage")["steps"].sum()
+    assert {int(n): int(steps) for n, steps in taken.items()} == RECALL_STEPS  # type: ignore[call-overload]
+    spent = table[table["metric"] == "device_seconds"].set_index("cell")["value"]
+    for name in names:
+        steps = stage_outcomes(table[table["cell"] == name]).set_index("stage")["steps"]
+        same = dataclasses.replace(
+            cells[name], expected_steps=round(steps.mean()), shares=tuple(map(float, steps))
+        )
+        assert same.steps() == pytest.approx(steps.sum(), abs=8)
+        assert gpu_cost(same).seconds == pytest.approx(float(spent[name]), rel=0.3)
+        assert gpu_cost(cells[name]).seconds > float(spent[name])  # more steps were expected
 
 
 def test_the_formula_gives_what_was_measured_of_gdn() -> None:
@@ -72,7 +113,8 @@ def test_the_formula_gives_what_was_measured_of_gdn() -> None:
 def test_what_was_not_measured_is_estimated_from_launches_and_products(cell: Cell) -> None:
     launches = 0.9 + PLAIN_PASSES  # one pass through a DeltaNet block in float32
     assert estimated_ms(cell, 8) == pytest.approx(PASS_MS * launches + FLOP_MS * cell.step_flops(8))
-    expected = sum(40 * estimated_ms(cell, stage) / 1e3 + STAGE_SECONDS for stage in (8, 12))
+    steps = 40 + TEST_STEPS
+    expected = sum(steps * estimated_ms(cell, stage) / 1e3 + STAGE_SECONDS for stage in (8, 12))
     assert gpu_cost(cell, measured=()).seconds == pytest.approx(expected)
     by_name = cell.config.model.model_copy(update={"backend": "triton"})
     config = cell.config.model_copy(update={"model": by_name})

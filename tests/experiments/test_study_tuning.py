@@ -52,7 +52,7 @@ def table(outcome: Any, make_evidence: Any) -> pd.DataFrame:
 
 def test_more_stages_come_first(table: pd.DataFrame) -> None:
     found = ranking(table)
-    assert list(found["arm"].unique()) == ["s5-t1"]
+    assert list(found["arm"].unique()) == ["s5-t1-all"]
     assert list(found["place"]) == [1, 0]
     assert list(found["stages"]) == [2, 1]
 
@@ -66,5 +66,5 @@ def test_the_ranking_is_written(
 ) -> None:
     write_table(tmp_path / TABLE, table)
     assert main(["--csv", str(tmp_path / "found.csv"), str(tmp_path)]) == 0
-    assert "s5-t1: 0 of 1 solved, 2 stages: learning_rate" in capsys.readouterr().out
+    assert "s5-t1-all: 0 of 1 solved, 2 stages: learning_rate" in capsys.readouterr().out
     assert len((tmp_path / "found.csv").read_text().splitlines()) == 3
