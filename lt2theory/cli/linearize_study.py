@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class LinearStudyOptions:
     """Which cells, on what, and for how long."""
 
-    cells: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--cell"])] = ()
-    """Names of cells, with * for anything; none means all. What they need is carried out too."""
+    cells: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--cell"])] = ("*",)
+    """Names of cells, at least one, with * for anything. What they need is carried out too."""
     text: Path | None = None
     """A file or folder of text, or a corpus in the right tokens."""
     teacher: Path | None = None

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class StudyOptions:
     """Which cells, where, and for how long."""
 
-    cells: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--cell"])] = ()
-    """Names of cells, with * for anything; none means all."""
+    cells: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--cell"])] = ("*",)
+    """Names of cells, at least one, with * for anything."""
     minutes: float | None = None
     """Length of the session. Cells that are expected to end in it begin first; what goes on then
     writes a checkpoint. None goes on to the end. With slurm the time of a job, 60 by default."""

@@ -39,15 +39,20 @@ def chosen(cells: tuple[AnyCell, ...], patterns: Sequence[str]) -> tuple[AnyCell
 
     Args:
         cells: The study's cells.
-        patterns: Names with `*`, `?` and `[...]`; none means all.
+        patterns: Names with `*`, `?` and `[...]`, at least one.
 
     Returns:
         Those cells, in the order in which they are carried out.
 
     Raises:
-        ValueError: A pattern names no cell.
+        ValueError: There is no pattern, or one names no cell.
     """
     names = [cell.name for cell in cells]
+    if not patterns:
+        raise ValueError(
+            f"cells: got no pattern, allowed are one or more (such as {', '.join(names[:3])}; * "
+            "stands for anything)"
+        )
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             close = nearest(pattern, names, most=3, alike=ALIKE) or names[:3]
@@ -55,7 +60,7 @@ def chosen(cells: tuple[AnyCell, ...], patterns: Sequence[str]) -> tuple[AnyCell
                 f"cells: {pattern!r} names none of the {len(names)} cells (such as "
                 f"{', '.join(close)}; * stands for anything)"
             )
-    wanted = [c for c in cells if not patterns or any(fnmatchcase(c.name, p) for p in patterns)]
+    wanted = [c for c in cells if any(fnmatchcase(c.name, pattern) for pattern in patterns)]
     return in_order(tuple(wanted))
 
 

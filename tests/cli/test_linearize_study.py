@@ -85,6 +85,7 @@ def test_a_cell_that_fails_spares_the_others(
         (["study", "mixer"], "study: 'mixer' is not allowed (choose from mixers"),
         (["study", "mixers", "--device", "cpu"], "--text: no value given"),
         (["study", "mixers", "--text", "x"], "--teacher: no value given, which 18 cells need"),
+        (["study", "mixers", "--cells"], "cells: got no pattern, allowed are one or more (such as"),
         (["study", "mixers", "--cells", "nix*"], "cells: 'nix*' names none of the 18 cells"),
         (["study", "mixers", "--minutes", "0"], "minutes: got 0.0"),
         (["study", "mixers", "--tokens", "0"], "tokens: got 0"),

@@ -127,6 +127,21 @@ def test_bad_usage(arguments: list[str], message: str, capsys: pytest.CaptureFix
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--cells", "--cell"])
+def test_a_flag_without_a_pattern_is_refused_before_anything_is_written(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, file = tmp_path / "study", tmp_path / "plan.json"
+    where = ["--out", str(folder), "--json", str(file)]
+    for more in ([], ["--dry-run"]):
+        assert main([*STUDY, flag, *where, *more]) == 2
+        message = "cells: got no pattern, allowed are one or more (such as parity-beta1-s0, "
+        assert message in capsys.readouterr().err
+        assert not list(tmp_path.iterdir())
+    assert main([*STUDY, *where, "--dry-run"]) == 0
+    assert len(json.loads(file.read_text())["cells"]) == 3, "without the flag they are all meant"
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_device_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     assert main(["curriculum", "study", "smoke", "--out", str(tmp_path / "s")]) == 2
