@@ -10,7 +10,7 @@ from tasks.modular_addition import ModularAddition
 from tasks.modular_arithmetic import ModularArithmetic
 from tasks.mqar import Mqar
 from tasks.multi_hop_variables import MultiHopVariables
-from tasks.names import unknown_name
+from tasks.names import Named, unknown_name
 from tasks.needle import Needle
 from tasks.noisy_recall import NoisyRecall
 from tasks.p_hop import PHop
@@ -18,7 +18,7 @@ from tasks.parity import Parity
 from tasks.pointer_swaps import PointerSwaps
 from tasks.selective_copy import SelectiveCopy
 from tasks.state_based_recall import StateBasedRecall
-from tasks.validation import check_values, refusal
+from tasks.validation import check_values
 
 _TASKS: tuple[type[Task], ...] = (
     Parity,
@@ -48,7 +48,7 @@ def catalogue() -> dict[str, type[Task]]:
         >>> list(catalogue())[:3]
         ['parity', 'modular_addition', 'group_word']
     """
-    return {task.name: task for task in _TASKS}
+    return Named("task", {task.name: task for task in _TASKS})
 
 
 def create(name: str, **knobs: object) -> Task:
@@ -74,7 +74,8 @@ def create(name: str, **knobs: object) -> Task:
     allowed = [field.name for field in dataclasses.fields(task)]
     for knob in knobs:
         if knob not in allowed:
-            listed = ", ".join(allowed) or "none: it has no knobs"
-            raise ValueError(refusal("knob", knob, f"one of the knobs of {name}: {listed}"))
+            if not allowed:
+                raise ValueError(f"knob: {knob!r} is not allowed ({name} has no knobs)")
+            raise ValueError(unknown_name(f"knob of {name}", knob, allowed))
     check_values(task, knobs)
     return task(**knobs)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Integer, UInt
 
 from tasks import digits
+from tasks.names import unknown_name
 from tasks.splits import SPLITS, InstanceHash, draw_members, list_members
 from tasks.streams import Stream
 from tasks.validation import check_count, check_fields, refusal
@@ -169,7 +170,7 @@ class InstanceSpace(ABC):
 
 def _check_split(split: str) -> None:
     if split not in SPLITS:
-        raise ValueError(refusal("split", split, "one of " + ", ".join(map(repr, SPLITS))))
+        raise ValueError(unknown_name("split", split, SPLITS))
 
 
 @lru_cache(maxsize=16)

@@ -1,14 +1,18 @@
 """Names that nobody has registered: what may stand there, and what was probably meant."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 FEW = 8
-"""So many names are read at a glance; among more the nearest is proposed."""
+"""So many names are read at a glance, and a guess at them (`cpu` for `gpu`) would only mislead."""
 MOST = 24
 """So many names are listed; of more only a few examples."""
-LIKELY, ALIKE = 0.6, 0.4
-"""Similarities (`difflib`) from which a name is proposed, and from which it is an example."""
+CLOSE, LIKELY, ALIKE = 0.7, 0.6, 0.4
+"""Similarities (`difflib`) from which a name is proposed among few and among more, and is an
+example."""
 
 
 def nearest(value: str, names: Iterable[str], *, most: int = 1, alike: float = LIKELY) -> list[str]:
@@ -31,7 +35,7 @@ def nearest(value: str, names: Iterable[str], *, most: int = 1, alike: float = L
     return [plain[one] for one in difflib.get_close_matches(_plain(value), plain, most, alike)]
 
 
-def unknown_name(field: str, value: str, names: Iterable[str], *, more: str = "") -> str:
+def unknown_name(field: str, value: object, names: Iterable[str], *, more: str = "") -> str:
     """The message of a ValueError about a name that is none of the registered ones.
 
     Args:
@@ -41,23 +45,45 @@ def unknown_name(field: str, value: str, names: Iterable[str], *, more: str = ""
         more: What else may be said about what is allowed.
 
     Returns:
-        One line: all names, or of more than `MOST` their number and the nearest; of more than
-        `FEW` also the one that was probably meant.
+        One line: the name that was probably meant, if one is like the value, and all names, or of
+        more than `MOST` their number and the nearest.
 
     Example:
         >>> print(unknown_name("dtype", "float", ["float32", "bfloat16"]))
-        dtype: 'float' is not allowed (choose from float32, bfloat16)
-        >>> print(unknown_name("key", "C", "abcdefghi"))
-        key: 'C' is not allowed, perhaps you meant c (choose from a, b, c, d, e, f, g, h, i)
+        dtype: 'float' is not allowed, perhaps you meant float32 (choose from float32, bfloat16)
+        >>> print(unknown_name("key", "x", ["a", "b"]))
+        key: 'x' is not allowed (choose from a, b)
     """
     every = list(dict.fromkeys(names))
-    meant = nearest(value, every) if len(every) > FEW else []
+    given = value if isinstance(value, str) else ""
+    meant = nearest(given, every, alike=CLOSE if len(every) <= FEW else LIKELY)
     listed = f"choose from {', '.join(every)}"
     if len(every) > MOST:
-        examples = nearest(value, every, most=3, alike=ALIKE) or every[:: len(every) // 2]
+        examples = nearest(given, every, most=3, alike=ALIKE) or every[:: len(every) // 2]
         listed = f"one of {len(every)} names, such as {', '.join(examples)}"
     hint = f", perhaps you meant {meant[0]}" if meant else ""
     return f"{field}: {value!r} is not allowed{hint} ({listed}{more and f', {more}'})"
+
+
+class Named(dict[str, Value]):
+    """A dictionary whose KeyError says which names there are, and which was probably meant.
+
+    Args:
+        field: What a key names, such as `preset`.
+        entries: The values by name.
+
+    Example:
+        >>> Named("preset", {"toy": 1, "large": 2})["toys"]
+        Traceback (most recent call last):
+        KeyError: "preset: 'toys' is not allowed, perhaps you meant toy (choose from toy, large)"
+    """
+
+    def __init__(self, field: str, entries: Mapping[str, Value]) -> None:
+        super().__init__(entries)
+        self.field = field
+
+    def __missing__(self, name: object) -> Value:
+        raise KeyError(unknown_name(self.field, name, self))
 
 
 def _plain(name: str) -> str:

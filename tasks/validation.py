@@ -5,6 +5,8 @@ import types
 import typing
 from collections.abc import Mapping
 
+from tasks.names import unknown_name
+
 
 def refusal(field: str, value: object, allowed: str) -> str:
     """The message of a ValueError about a value outside its range.
@@ -48,7 +50,7 @@ def check_values(kind: type, values: Mapping[str, object]) -> None:
     hints = typing.get_type_hints(kind)
     for name, value in values.items():
         if not _matches(value, hints[name]):
-            raise ValueError(refusal(name, value, _words(hints[name])))
+            raise ValueError(_refused(name, value, hints[name]))
 
 
 def check_count(field: str, value: int, least: int) -> None:
@@ -73,6 +75,14 @@ def _matches(value: object, hint: object) -> bool:
         return any(_matches(value, option) for option in typing.get_args(hint))
     # bool is a subclass of int, but True is no number of tokens.
     return type(value) is hint
+
+
+def _refused(field: str, value: object, hint: object) -> str:
+    options = _options(hint) if typing.get_origin(hint) is typing.Literal else ()
+    names = [option for option in options if isinstance(option, str)]
+    if isinstance(value, str) and names:
+        return unknown_name(field, value, names)
+    return refusal(field, value, _words(hint))
 
 
 def _words(hint: object) -> str:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.ops.factors import FactorOrder
+from tasks.names import unknown_name
 
 
 def check_floating(name: str, value: Tensor) -> None:
@@ -50,9 +51,7 @@ def check_order(order: str) -> None:
         ValueError: If `order` is not a `FactorOrder`.
     """
     if order not in get_args(FactorOrder):
-        raise ValueError(
-            f"order: {order!r} is not allowed (must be one of {get_args(FactorOrder)})"
-        )
+        raise ValueError(unknown_name("order", order, get_args(FactorOrder)))
 
 
 def check_at_least(name: str, value: int, least: int) -> None:

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from tasks.names import unknown_name
+
 RankKind = Literal["entropy", "stable", "threshold", "participation"]
 """Definitions of the effective rank; `effective_rank` spells them out."""
 
@@ -45,7 +47,7 @@ def effective_rank(
         ValueError: If `kind` is unknown or a value is negative, infinite or NaN.
     """
     if kind not in get_args(RankKind):
-        raise ValueError(f"kind: {kind!r} is not allowed (must be one of {get_args(RankKind)})")
+        raise ValueError(unknown_name("kind", kind, get_args(RankKind)))
     _check_spectrum(singular_values)
     if singular_values.shape[-1] == 0:
         return singular_values.sum(-1)

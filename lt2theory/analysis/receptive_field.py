@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 
 from lt2theory.analysis._checks import check_at_least
+from tasks.names import unknown_name
 
 ConvolvedOn = Literal["keys_or_values", "queries"]
 
@@ -211,7 +212,4 @@ def _check_layer(window: int | None, conv_width: int, convolved_on: str) -> None
         check_at_least("window", window, 1)
     check_at_least("conv_width", conv_width, 1)
     if convolved_on not in get_args(ConvolvedOn):
-        allowed = get_args(ConvolvedOn)
-        raise ValueError(
-            f"convolved_on: {convolved_on!r} is not allowed (must be one of {allowed})"
-        )
+        raise ValueError(unknown_name("convolved_on", convolved_on, get_args(ConvolvedOn)))

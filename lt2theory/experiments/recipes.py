@@ -12,6 +12,7 @@ from typing import Literal
 
 from lt2theory.models import LoopedConfig
 from lt2theory.training import CurriculumConfig, OptimiserConfig, TaskConfig
+from tasks.names import Named
 
 Recipe = Callable[[], CurriculumConfig]
 LoopState = Literal["rescan", "accumulate"]
@@ -189,7 +190,7 @@ def recipes() -> dict[str, Recipe]:
     Returns:
         Name and function; the function's configuration is a starting point for overrides.
     """
-    return {
+    made: dict[str, Callable[[], CurriculumConfig]] = {
         "parity": parity,
         "s3": word_problem,
         "s3-rescan": partial(word_problem, loop_state="rescan"),
@@ -197,3 +198,4 @@ def recipes() -> dict[str, Recipe]:
         "distance-probe": distance_probe,
         "recall": state_based_recall,
     }
+    return Named("recipe", made)

@@ -28,23 +28,27 @@ from lt2theory.mixers.softmax import SoftmaxAttention as SoftmaxAttention
 from lt2theory.mixers.stream import Slot as Slot
 from lt2theory.mixers.stream import Stream as Stream
 from lt2theory.mixers.window import WindowAttention as WindowAttention
+from tasks.names import Named
 
-MIXERS: dict[str, type[LinearMixer] | type[AttentionMixer]] = {
-    "full": SoftmaxAttention,
-    "window": WindowAttention,
-    "nsa": NativeSparseAttention,
-    "dsa": DeepSeekSparseAttention,
-    "linear_attention": LinearAttention,
-    "retnet": RetNet,
-    "mamba2": Mamba2,
-    "gla": GatedLinearAttention,
-    "hgrn2": HGRN2,
-    "mlstm": MLSTM,
-    "deltanet": DeltaNet,
-    "gdn": GatedDeltaNet,
-    "kda": KimiDeltaAttention,
-    "gated_deltaproduct": GatedDeltaProduct,
-}
+MIXERS: dict[str, type[LinearMixer] | type[AttentionMixer]] = Named(
+    "mixer",
+    {
+        "full": SoftmaxAttention,
+        "window": WindowAttention,
+        "nsa": NativeSparseAttention,
+        "dsa": DeepSeekSparseAttention,
+        "linear_attention": LinearAttention,
+        "retnet": RetNet,
+        "mamba2": Mamba2,
+        "gla": GatedLinearAttention,
+        "hgrn2": HGRN2,
+        "mlstm": MLSTM,
+        "deltanet": DeltaNet,
+        "gdn": GatedDeltaNet,
+        "kda": KimiDeltaAttention,
+        "gated_deltaproduct": GatedDeltaProduct,
+    },
+)
 """Every mixer by the name that a layer pattern uses."""
 
 OWN_MIXERS = frozenset(MIXERS)

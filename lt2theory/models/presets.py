@@ -6,7 +6,7 @@ from lt2theory.models.presets_lt2 import lt2_presets
 from lt2theory.models.presets_ouro import ouro_presets
 from lt2theory.models.presets_small import small_presets
 from lt2theory.models.presets_toy import toy_presets
-from tasks.names import unknown_name
+from tasks.names import Named, unknown_name
 
 
 def presets() -> dict[str, LoopedConfig]:
@@ -16,9 +16,10 @@ def presets() -> dict[str, LoopedConfig]:
         `toy-<mixer>` for every mixer, `toy-<mixer>-accumulate` for every linear one and
         `toy-<hybrid>` for every hybrid (two layers, two loops, width 64: `toys` has these alone);
         `byte-<size>-<family>` and `bpe-<size>-<family>` for one machine;
-        `lt2-0.6b-<family>` and `lt2-1.3b-<family>`; `ouro-1.4b` and `ouro-2.6b`.
+        `lt2-0.6b-<family>` and `lt2-1.3b-<family>`; `ouro-1.4b` and `ouro-2.6b`. The KeyError of
+        another name says which are nearest.
     """
-    return {name: preset.config for name, preset in described_presets().items()}
+    return Named("preset", {name: preset.config for name, preset in described_presets().items()})
 
 
 def toys() -> dict[str, LoopedConfig]:
@@ -27,7 +28,7 @@ def toys() -> dict[str, LoopedConfig]:
     Returns:
         As `presets`, of the names that start with `toy-`.
     """
-    return {name: preset.config for name, preset in toy_presets().items()}
+    return Named("preset", {name: preset.config for name, preset in toy_presets().items()})
 
 
 def described_presets() -> dict[str, Preset]:
@@ -36,7 +37,7 @@ def described_presets() -> dict[str, Preset]:
     Returns:
         The presets by name.
     """
-    return toy_presets() | small_presets() | lt2_presets() | ouro_presets()
+    return Named("preset", toy_presets() | small_presets() | lt2_presets() | ouro_presets())
 
 
 def find_preset(name: str) -> Preset:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from lt2theory.ops.factors import FactorOrder, Factors
 from lt2theory.ops.reference import state_dtype
+from tasks.names import unknown_name
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
 
@@ -41,7 +42,7 @@ def checked_factors(
         ValueError: If a shape, a dtype, a device or the order does not fit.
     """
     if order not in get_args(FactorOrder):
-        raise ValueError(f"order must be one of {get_args(FactorOrder)}, got {order!r}")
+        raise ValueError(unknown_name("order", order, get_args(FactorOrder)))
     if not q.is_floating_point() or q.dim() != 4 or q.shape[-1] == 0:
         raise ValueError(
             "q must be a floating tensor [batch, time, head, key width >= 1], "

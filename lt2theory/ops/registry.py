@@ -11,6 +11,8 @@ from typing import Generic, TypeVar
 
 import torch
 
+from tasks.names import unknown_name
+
 BACKENDS = ("auto", "reference", "chunked", "fla", "triton")
 """Every name that a model may ask for. An op without such a backend chooses as for `auto`."""
 
@@ -118,9 +120,7 @@ class Registry(Generic[Workload, Runner]):
         """
         known = dict.fromkeys((*BACKENDS, *self.names))
         if backend not in known:
-            raise ValueError(
-                f"backend must be one of {', '.join(known)} for {self.op}, got {backend!r}"
-            )
+            raise ValueError(unknown_name(f"backend of {self.op}", backend, known))
         if backend in self.names and backend != "auto":
             entry = next(entry for entry in self.backends if entry.name == backend)
             objection = entry.refuses(workload)

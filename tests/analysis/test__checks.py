@@ -26,7 +26,7 @@ def test_what_is_allowed_passes():
             lambda x: _checks.check_shape("x", x, (2,), (3, 2)),
             r"x: shape \[2, 3\] .*\[2\] or \[3, 2\]",
         ),
-        (lambda x: _checks.check_order("last"), "order: 'last' .*'decay_first', 'erase_first'"),
+        (lambda x: _checks.check_order("last"), "order: 'last' .*decay_first, erase_first"),
         (lambda x: _checks.check_at_least("n", 0, 1), "n: 0 is not allowed .*>= 1"),
         (lambda x: _checks.check_interval("p", 1.5, 0, 1), r"p: 1.5 is not allowed .*\[0, 1\]"),
         (lambda x: _checks.check_interval("p", float("nan"), 0, 1), "p: nan is not allowed"),

@@ -108,7 +108,7 @@ def test_the_default_folder_names_label_and_seed(
         ("--model.loop-state both", "--model.loop-state: 'both' is not allowed (choose from resc"),
         ("--model.width 15", "--model.num-heads: 2 does not divide width 15"),
         ("--task.name grop", "task: 'grop' is not allowed (choose from parity"),
-        ("--task.knobs group=S3", "knob: 'group' is not allowed (must be "),
+        ("--task.knobs group=S3", "knob: 'group' is not allowed (parity has no knobs)"),
         ("--stages 0", "stage: 0 is not allowed (must be "),
         ("--pass-mark 2", "--pass-mark: 2.0 is not allowed (should be less than or equal to 1)"),
         ("--device gpu", "--device: 'gpu' is not allowed (choose from cpu, cuda)"),

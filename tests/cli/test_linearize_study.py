@@ -82,7 +82,10 @@ def test_a_cell_that_fails_spares_the_others(
     ("arguments", "message"),
     [
         (["study"], "study: no name given (choose from mixers, hybrids"),
-        (["study", "mixer"], "study: 'mixer' is not allowed (choose from mixers"),
+        (
+            ["study", "mixer"],
+            "study: 'mixer' is not allowed, perhaps you meant mixers (choose from mixers",
+        ),
         (["study", "mixers", "--device", "cpu"], "--text: no value given"),
         (["study", "mixers", "--text", "x"], "--teacher: no value given, which 18 cells need"),
         (["study", "mixers", "--cells"], "cells: got no pattern, allowed are one or more (such as"),

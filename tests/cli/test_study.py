@@ -114,7 +114,10 @@ def test_a_failed_cell_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["study", "smokes"], "study: 'smokes' is not allowed (choose from loops, "),
+        (
+            ["study", "smokes"],
+            "study: 'smokes' is not allowed, perhaps you meant smoke (choose from loops, ",
+        ),
         (["study", "smoke", "--minutes", "0"], "minutes: got 0.0, allowed are numbers > 0"),
         (["study", "smoke", "--at-once", "0"], "--at-once: got 0, allowed are whole numbers >= 1"),
         (["study", "smoke", "--cell", "b"], "cells: 'b' names none of the 3 cells (such as "),

@@ -52,6 +52,11 @@ def differences(one: CurriculumConfig, other: CurriculumConfig) -> set[str]:
     return {name for name in first | second if first.get(name) != second.get(name)}
 
 
+def test_another_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(KeyError, match="recipe: 's33' is not allowed, perhaps you meant s3"):
+        recipes()["s33"]
+
+
 def test_the_command_line_offers_them() -> None:
     assert list(recipes()) == [
         "parity",

@@ -122,6 +122,11 @@ def test_the_packages_own_are_not_replaced() -> None:
         register_mixer("gdn", Leaky)
 
 
+def test_another_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(KeyError, match=r"mixer: 'gnd' is not allowed, perhaps you meant gdn"):
+        MIXERS["gnd"]
+
+
 def test_half_a_mixer_is_refused() -> None:
     class Half(LinearMixer):
         def output(self, o, x):

@@ -166,3 +166,9 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
         ValueError, match=r"preset: 'ouro-1\.4' is not allowed, perhaps you meant ouro-1\.4b"
     ):
         find_preset("ouro-1.4")
+    for named in (presets(), described_presets()):
+        assert isinstance(named, dict)
+        with pytest.raises(KeyError, match=r"preset: 'ouro-1\.4' .* perhaps you meant ouro-1\.4b"):
+            named["ouro-1.4"]
+    with pytest.raises(KeyError, match="perhaps you meant toy-gdn"):
+        toys()["toy_gnd"]

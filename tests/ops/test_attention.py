@@ -99,7 +99,7 @@ IDS = torch.zeros(2, 5, dtype=torch.int64)
         ),
         (
             {"backend": "flash"},
-            "backend must be one of auto, reference, chunked, fla, triton .*'flash'",
+            "backend of .*: 'flash' is not allowed.*choose from auto, reference, chunked, fla, tri",
         ),
     ],
 )

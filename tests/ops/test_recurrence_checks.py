@@ -34,10 +34,13 @@ def arguments(factors) -> dict[str, torch.Tensor | None]:
             r"initial_state must have shape \(2, 2, 4, 6\)",
         ),
         ({"initial_state": torch.ones(2, 2, 4, 6).half()}, "initial_state must be torch.float32"),
-        ({"order": "sideways"}, "order must be one of .*'sideways'"),
+        (
+            {"order": "sideways"},
+            "order: 'sideways' is not allowed .choose from decay_first, erase_first",
+        ),
         (
             {"backend": "abacus"},
-            "backend must be one of auto, reference, chunked, fla, triton .*'abacus'",
+            "backend of .*: 'abacus' is not allowed .choose from auto, reference, chunked, fla, t",
         ),
     ],
 )

@@ -1,11 +1,13 @@
 """Names that nobody has registered."""
 
 import ast
+import copy
+import pickle
 from pathlib import Path
 
 import pytest
 
-from tasks.names import FEW, MOST, nearest, unknown_name
+from tasks.names import MOST, Named, nearest, unknown_name
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,20 +25,17 @@ def test_what_is_like_nothing_has_no_nearest():
     assert nearest("parity", []) == []
 
 
-def test_a_short_list_is_listed_alone():
-    names = [f"name{number}" for number in range(FEW)]
-    assert unknown_name("x", "nam1", names) == (
-        f"x: 'nam1' is not allowed (choose from {', '.join(names)})"
-    )
-
-
-def test_in_a_longer_list_the_nearest_is_proposed_beside_all():
-    names = ["word", *(f"other{number}" for number in range(FEW))]
+@pytest.mark.parametrize("others", [0, 1, MOST - 1])
+def test_the_nearest_is_proposed_beside_all_that_are_allowed(others):
+    names = ["word", *(f"other{number}" for number in range(others))]
     listed = ", ".join(names)
     assert unknown_name("x", "wrod", names, more="or none") == (
         f"x: 'wrod' is not allowed, perhaps you meant word (choose from {listed}, or none)"
     )
-    assert "perhaps" not in unknown_name("x", "zzz", names)
+    for far in ("zzz", "", None, 3):
+        assert unknown_name("x", far, names) == (
+            f"x: {far!r} is not allowed (choose from {listed})"
+        )
 
 
 def test_of_a_very_long_list_examples_are_named():
@@ -46,6 +45,25 @@ def test_of_a_very_long_list_examples_are_named():
     assert said.count("name-0") == 4
     far = unknown_name("x", "!", names)
     assert far == "x: '!' is not allowed (one of 25 names, such as name-000, name-012, name-024)"
+
+
+def test_a_guess_among_few_must_be_closer():
+    assert "perhaps" not in unknown_name("device", "gpu", ["cpu", "cuda"])
+    assert "perhaps you meant s3" in unknown_name("recipe", "s33", ["parity", "s3"])
+    assert "perhaps you meant gdn" in unknown_name("mixer", "gnd", ["gdn", *"abcdefgh"])
+
+
+def test_a_dictionary_says_what_was_probably_meant():
+    named = Named("preset", {"toy": 1, "large": 2})
+    assert isinstance(named, dict)
+    assert named == {"toy": 1, "large": 2}
+    assert (named["toy"], named.get("toys"), "toys" in named) == (1, None, False)
+    said = r"preset: 'toys' is not allowed, perhaps you meant toy \(choose from toy, large\)"
+    for one in (named, pickle.loads(pickle.dumps(named)), copy.deepcopy(named)):
+        with pytest.raises(KeyError, match=said):
+            one["toys"]
+    with pytest.raises(KeyError, match=r"preset: 3 is not allowed \(choose"):
+        named[3]
 
 
 def test_there_is_one_way_to_find_the_nearest_name():

@@ -196,7 +196,7 @@ def test_impossible_sizes_and_options_are_refused():
     message = r"stage: 257 is not allowed \(must be a number of swaps in 1 .. 256 for"
     with pytest.raises(ValueError, match=message):
         tasks.create("state_based_recall").batch(stage=257, size=1)
-    message = r"supervision: 'last' is not allowed \(must be one of 'final', 'all_pointers', 'dense"
+    message = r"supervision: 'last' is not allowed \(choose from final, all_pointers, dense"
     with pytest.raises(ValueError, match=message):
         tasks.create("state_based_recall", supervision="last")
     with pytest.raises(ValueError, match="max_bits: 7 is not allowed"):

@@ -23,6 +23,7 @@ from lt2theory.ops.sparse.dsa_reference import (
 from lt2theory.ops.sparse.dsa_triton import triton_indexed_attention
 from lt2theory.ops.sparse.triton_backend import declines, refuses
 from lt2theory.ops.workload import AttentionWorkload
+from tasks.names import unknown_name
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
 
@@ -186,7 +187,7 @@ def indexer_loss(
         ValueError: If a shape, dtype, device, value or name does not fit.
     """
     if kind not in get_args(IndexerLoss):
-        raise ValueError(f"kind must be one of {get_args(IndexerLoss)}, got {kind!r}")
+        raise ValueError(unknown_name("kind", kind, get_args(IndexerLoss)))
     problem = indexed_problem(inputs, query_segments, key_segments)
     runner = explain_indexed_attention(problem, backend=backend).backend.load()
     with own_precision(problem.q.device):

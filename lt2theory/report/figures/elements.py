@@ -13,6 +13,7 @@ from lt2theory.report.figures.axes import (
 )
 from lt2theory.report.frames import numbers, require_columns, require_one_row_each
 from lt2theory.report.style import COLOURS, INK, MUTED, styled
+from tasks.names import unknown_name
 
 MOST_NAMED = 24
 
@@ -50,7 +51,7 @@ def rank_by_element(
     names = frame["head"].astype(str)
     chosen = frame[names == best].sort_values("reference", kind="stable")
     if chosen.empty:
-        raise ValueError(f"best is {best!r}, allowed are: {', '.join(dict.fromkeys(names))}")
+        raise ValueError(unknown_name("best", best, names))
     order = {str(element): place for place, element in enumerate(chosen["element"])}
     figure, (axes,) = new_figure(height=3.6, ax=ax)
     places = np.arange(len(chosen))

@@ -6,7 +6,7 @@ from lt2theory.models import find_preset
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.options import Execution, LmOptimiserConfig
 from lt2theory.training.lm.teacher_recipes import teacher_config
-from tasks.names import unknown_name
+from tasks.names import Named, unknown_name
 
 _MINUTES = (("1m", 2), ("3m", 4), ("7m", 6))
 """Minutes of one H200 that the teachers are expected to take."""
@@ -35,7 +35,7 @@ def recipes() -> dict[str, Recipe]:
     """
     teachers = {f"teacher-{size}-{minutes}min": (size, minutes) for size, minutes in _MINUTES}
     made = {name: _teacher(size, name, minutes) for name, (size, minutes) in teachers.items()}
-    return {"byte-10m-8min": _byte_10m_8min(), **made}
+    return Named("recipe", {"byte-10m-8min": _byte_10m_8min(), **made})
 
 
 def find_recipe(name: str) -> Recipe:

@@ -13,6 +13,7 @@ from jaxtyping import Int64
 from lt2theory.training.text.batches import NO_TARGET, TextBatch
 from lt2theory.training.text.permutation import Permutation
 from lt2theory.training.text.tokenizer import Tokenizer
+from tasks.names import unknown_name
 
 LEARNT = "assistant"
 """The role whose words are learnt."""
@@ -194,8 +195,10 @@ def _turns(line: str, where: str) -> Turns:
             f"{where}: must be an object with `messages`, each with `role` and `content` ({error})"
         ) from None
     for role, content in turns:
-        if role not in ROLES or not isinstance(content, str):
-            raise ValueError(f"{where}: role: {role!r} is not allowed ({', '.join(ROLES)})")
+        if role not in ROLES:
+            raise ValueError(unknown_name(f"{where}: role", role, ROLES))
+        if not isinstance(content, str):
+            raise ValueError(f"{where}: content: {content!r} is not allowed (must be a text)")
     if not turns:
         raise ValueError(f"{where}: messages: [] is not allowed (must hold a turn)")
     return turns

@@ -10,6 +10,7 @@ from lt2theory.cards import listing
 from lt2theory.training.text.manifest import Manifest, read_manifest
 from lt2theory.training.text.shards import Shard, read_shard
 from lt2theory.training.text.tokenizer import Tokenizer, open_tokenizer
+from tasks.names import unknown_name
 
 CHECKED_BYTES = 8 << 30
 """Corpora that are read whole before a run: at 2 GB a second, 4 s."""
@@ -149,8 +150,7 @@ class Corpus:
         """
         record = self.manifest.splits.get(split)
         if record is None:
-            allowed = ", ".join(self.manifest.splits)
-            raise ValueError(f"split: {split!r} is not allowed (choose from {allowed})")
+            raise ValueError(unknown_name("split", split, self.manifest.splits))
         if not record.documents:
             raise ValueError(
                 f"split: {split!r} of {self.folder} holds no document; prepare it with a larger "

@@ -130,7 +130,10 @@ IDS = torch.zeros(2, 5, dtype=torch.int64)
             {"query_segments": IDS, "key_segments": IDS.int()},
             "key_segments must be torch.int64, got torch.int32",
         ),
-        ({"backend": "flash"}, "backend must be one of .* native_sparse_attention, got 'flash'"),
+        (
+            {"backend": "flash"},
+            "backend of native_sparse_attention: 'flash' is not allowed.*choose from auto",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(change, message):

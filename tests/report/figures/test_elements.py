@@ -36,5 +36,7 @@ def test_elements_stand_by_what_they_need(frame, line, legend_texts):
 
 
 def test_the_best_head_must_be_there(frame):
-    with pytest.raises(ValueError, match="best is 'head 9', allowed are: layer 1, head 2, layer"):
+    with pytest.raises(
+        ValueError, match=r"best: 'head 9' is not allowed.*choose from layer 1, head 2, layer"
+    ):
         rank_by_element(frame, best="head 9")

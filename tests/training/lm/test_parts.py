@@ -183,6 +183,11 @@ def test_the_model_may_have_more_ids_than_the_corpus(corpus: Corpus, make_lm: Ma
     assert corpus.vocab_size == 258
 
 
+def test_another_recipe_is_answered_with_the_nearest() -> None:
+    with pytest.raises(KeyError, match="perhaps you meant byte-10m-8min"):
+        recipes()["byte-10m"]
+
+
 @pytest.mark.parametrize("name", [name for name in recipes() if name.startswith("teacher")])
 def test_teachers_are_small_and_loop(name: str) -> None:
     config = find_recipe(name).config

@@ -93,8 +93,14 @@ def test_rows_are_those_of_the_batch_and_epochs_are_shuffled(tmp_path: Path) -> 
     [
         ("{", "line 1: must be an object with `messages`"),
         ('{"text": "x"}', "line 1: must be an object with `messages`"),
-        ('{"messages": [{"role": "tool", "content": "x"}]}', "role: 'tool' is not allowed"),
-        ('{"messages": [{"role": "user", "content": 3}]}', "role: 'user' is not allowed"),
+        (
+            '{"messages": [{"role": "tool", "content": "x"}]}',
+            "role: 'tool' is not allowed .choose from ",
+        ),
+        (
+            '{"messages": [{"role": "user", "content": 3}]}',
+            "content: 3 is not allowed .must be a text",
+        ),
         ('{"messages": []}', "messages: \\[\\] is not allowed"),
     ],
 )
