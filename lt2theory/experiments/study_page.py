@@ -12,6 +12,7 @@ import pandas as pd
 from lt2theory.experiments.cells import Cells, in_order
 from lt2theory.experiments.generated_page import FIGURES_FOLDER, GeneratedPage
 from lt2theory.experiments.study_cells import PAIR, loops
+from lt2theory.experiments.study_coverage import cells_about, not_ended
 from lt2theory.experiments.study_figures import FIGURES
 from lt2theory.experiments.study_recipes import FAMILIES, HEADLINE, RUNGS
 from lt2theory.experiments.study_table import TABLE, merge, read_study_table
@@ -119,8 +120,14 @@ def _word_setting() -> str:
 
 
 def _pair(table: pd.DataFrame) -> str:
-    best = best_hybrids(table, [family for family in FAMILIES if "gdn" in family])[:2]
+    families = [family for family in FAMILIES if "gdn" in family]
+    best = best_hybrids(table, families)[:2]
     found = " and ".join(best) if len(best) == 2 else NOT_RUN
+    labels = {f"recall-{family}-t4" for family in families}
+    recalls = [c for c in cells_about("state_based_recall") if c.config.label in labels]
+    missing = len(not_ended(table, recalls))
+    if missing and len(best) == 2:
+        found += f" so far, with {counted(missing, 'cell')} missing"
     return (
         f"Beta in (0, 1) (`beta1`) and accumulate on {' and '.join(PAIR)}; block 1's best two (by "
         f"median stage, then steps): {found}. `n16`: sixteen blocks of their own; `d512`: twice "

@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 
 from lt2theory.experiments.study_cells import PAIR, SEEDS
+from lt2theory.experiments.study_coverage import cells_about, not_ended, said_missing
 from lt2theory.experiments.study_prediction import EXPECTED, Judged, Prediction
 from lt2theory.experiments.study_recipes import FAMILIES, RUNGS
 from lt2theory.experiments.study_views import (
@@ -73,7 +74,7 @@ def recall_predictions() -> tuple[Prediction, ...]:
             "recalls or only tracks.",
             "implied by H2",
             "The whole interval of every such test lies above the highest floor; broken by one "
-            "that lies below.",
+            "that lies below; open until every cell of state-based recall has ended.",
             _above_floors,
             provided="any rule among the floors H1",
         ),
@@ -140,10 +141,13 @@ def _above_floors(table: pd.DataFrame) -> Judged:
         findings.append(True if above else False if below else None)
     if not findings:
         return Judged((None,), "No stage was solved and tested.")
+    about = cells_about("state_based_recall")
+    missing = not_ended(table, about)
     said = (
         f"{len(findings)} tests of solved stages; least distance to the highest floor {least:.3f}."
     )
-    return Judged(tuple(findings), said)
+    findings += [None] * len(missing)
+    return Judged(tuple(findings), said + said_missing(len(missing), about))
 
 
 def _stages(table: pd.DataFrame, label: str) -> str:

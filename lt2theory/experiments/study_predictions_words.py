@@ -175,7 +175,8 @@ def _ranks() -> tuple[Prediction, ...]:
             "rank-bound",
             "Relative to the gate baseline no transition composed over T loops has a rank above T.",
             "implied by R6",
-            "The largest rank of every measured model; broken by one above its T.",
+            "The largest rank of every model of a word problem whose mixer erases; broken by one "
+            "above its T; open until all have ended and those that did not diverge are measured.",
             rank_bound,
             provided="all factors with unit keys, scalar gates or none",
         ),
@@ -184,8 +185,8 @@ def _ranks() -> tuple[Prediction, ...]:
             "Models that learnt S5 with four loops under accumulate use more than two directions: "
             "the median effective rank of their transitions is above 2.",
             EXPECTED,
-            "The median over tokens and heads, for every seed that solved every length; open while "
-            "none has.",
+            "The median over tokens and heads, for every seed that solved every length; broken by "
+            f"one; open until {SEEDS} seeds have ended, and while none of them has solved.",
             rank_used,
         ),
     )

@@ -11,6 +11,9 @@ FILE = "ranks.json"
 """What `lt2theory.experiments.study_ranks` leaves in a run's folder."""
 LENGTH = 16
 """Tokens of the inputs on which a model is measured."""
+ERASING = ("deltanet", "gdn", "kda")
+"""Mixers whose transitions have a rank to speak of (theory R8); models of word problems by them are
+measured."""
 
 
 def rank_rows(run: RunFolder) -> Iterator[dict[str, Any]]:

@@ -12,12 +12,9 @@ from pathlib import Path
 
 from lt2theory.experiments.measures import transition_ranks
 from lt2theory.experiments.study_cells import loops
-from lt2theory.experiments.study_rank_rows import FILE, LENGTH
+from lt2theory.experiments.study_rank_rows import ERASING, FILE, LENGTH
 from lt2theory.experiments.study_table import TABLE, study_table
 from lt2theory.runs import RunFolder, Study, write_json, write_table
-
-ERASING = ("deltanet", "gdn", "kda")
-"""Mixers whose transitions have a rank to speak of (theory R8)."""
 
 
 def measured(folder: Path) -> dict[str, float]:

@@ -3,8 +3,9 @@
 import pandas as pd
 
 from lt2theory.experiments.study_cells import S3_SEEDS, SEEDS
+from lt2theory.experiments.study_coverage import cells_about, not_ended, said_missing
 from lt2theory.experiments.study_prediction import Judged
-from lt2theory.experiments.study_rank_rows import RANKS
+from lt2theory.experiments.study_rank_rows import ERASING, RANKS
 from lt2theory.experiments.study_views import (
     counted_seeds,
     every,
@@ -14,6 +15,7 @@ from lt2theory.experiments.study_views import (
     solved_by,
 )
 from lt2theory.experiments.study_words import LENGTHS
+from lt2theory.report.tables import counted
 from lt2theory.report.views import outcomes
 
 FAR = 4 * LENGTHS[-1]
@@ -120,7 +122,12 @@ def rank_bound(table: pd.DataFrame) -> Judged:
         return Judged((None,), "No model was measured.")
     over = rows[rows["value"] > rows["loops"]]
     said = f"{len(rows)} models measured, {len(over)} with a transition of rank above T."
-    return Judged((over.empty,), said)
+    about = cells_about("group_word", ERASING)
+    ends = outcomes(table)
+    settled = {*ends[ends["diverged"]]["run"], *rows["run"]}
+    missing = not_ended(table[table["run"].isin(settled)], about)
+    findings = (over.empty, *[None] * len(missing))
+    return Judged(findings, said + said_missing(len(missing), about))
 
 
 def rank_used(table: pd.DataFrame) -> Judged:
@@ -141,4 +148,7 @@ def rank_used(table: pd.DataFrame) -> Judged:
         return Judged((None,), "No model that solved S5 was measured.")
     values = [float(value) for value in used["value"]]
     said = f"Median effective rank, by seed: {', '.join(f'{value:.2f}' for value in values)}."
-    return Judged(tuple(value > 2 for value in values), said)
+    open_seeds = max(SEEDS - len(ends), 0) + len(solved) - len(values)
+    if open_seeds:
+        said += f" Open: {counted(open_seeds, 'seed')}."
+    return Judged((*(value > 2 for value in values), *[None] * open_seeds), said)

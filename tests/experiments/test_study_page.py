@@ -92,6 +92,22 @@ def test_numbers_come_from_the_table(results: pd.DataFrame) -> None:
     assert "`recall-softmax-t4`" not in lost
 
 
+def test_the_best_two_are_so_far_the_best_while_a_cell_is_missing(
+    outcome: Any, make_evidence: Any
+) -> None:
+    stages = {"gdn": 64, "gdn-window": 128, "gdn-nsa": 32, "full-gdn": 64}
+    runs = [
+        recall_run(outcome, f"recall-{family}-t4", seed, stage)
+        for family, stage in stages.items()
+        for seed in range(3)
+    ]
+    said = "block 1's best two (by median stage, then steps): gdn-window and gdn"
+    assert f"{said}." in study_page(whole(study(make_evidence, runs)))
+    assert f"{said} so far, with 2 cells missing." in study_page(
+        whole(study(make_evidence, runs[:-2]))
+    )
+
+
 @pytest.mark.parametrize(
     ("reached", "expected"),
     [

@@ -6,9 +6,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from lt2theory.experiments.cells import Cell
 from lt2theory.experiments.study_cells import DIAGONAL, GROUPS, loops
+from lt2theory.experiments.study_coverage import cells_about
 from lt2theory.experiments.study_prediction import EXPECTED, Judged, Prediction
 from lt2theory.experiments.study_predictions import UNRUN, judged, predictions
+from lt2theory.experiments.study_rank_rows import ERASING
 from lt2theory.experiments.study_recipes import FAMILIES
 from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
 
@@ -164,36 +167,123 @@ def test_stages_of_recall(
     assert row.verdict == expected
 
 
+@pytest.fixture(scope="module")
+def recall_cells() -> tuple[Cell, ...]:
+    return cells_about("state_based_recall")
+
+
 @pytest.mark.parametrize(
     ("value", "low", "high", "expected"),
     [(0.95, 0.94, 0.96, KEPT), (0.6, 0.58, 0.62, BROKEN), (0.69, 0.67, 0.71, OPEN)],
 )
 def test_no_shortcut_explains_a_solved_stage(
-    value: float, low: float, high: float, expected: str, outcome: Any, make_evidence: Any
+    value: float,
+    low: float,
+    high: float,
+    expected: str,
+    recall_cells: tuple[Cell, ...],
+    outcome: Any,
+    make_evidence: Any,
 ) -> None:
-    table = recall_table(outcome, make_evidence, {"recall-gdn-window-t4": (128,)})
+    made = [recall_run(outcome, cell.config.label, cell.config.seed, 128) for cell in recall_cells]
+    table = study(make_evidence, made)
     last = (table["split"] == "test") & (table["stage"] == 128)
-    table.loc[last, ["value", "low", "high"]] = [value, low, high]
+    table.loc[last.idxmax(), ["value", "low", "high"]] = [value, low, high]
     assert judged(BY_NAME["no-shortcut"], table).verdict == expected
 
 
-@pytest.mark.parametrize(("rank", "expected"), [(4.0, KEPT), (5.0, BROKEN), (None, OPEN)])
-def test_the_bound_of_the_rank(rank: float | None, expected: str, runs: Any) -> None:
-    table = runs(["s5-t4-accumulate"], (1.0, 0.1))
+@pytest.mark.parametrize(("low", "high", "expected"), [(0.94, 0.96, OPEN), (0.58, 0.62, BROKEN)])
+def test_what_holds_everywhere_is_open_while_a_cell_is_missing(
+    low: float,
+    high: float,
+    expected: str,
+    recall_cells: tuple[Cell, ...],
+    outcome: Any,
+    make_evidence: Any,
+) -> None:
+    made = [
+        recall_run(outcome, cell.config.label, cell.config.seed, 128) for cell in recall_cells[1:]
+    ]
+    table = study(make_evidence, made)
+    last = (table["split"] == "test") & (table["stage"] == 128)
+    table.loc[last.idxmax(), ["low", "high"]] = [low, high]
+    row = judged(BY_NAME["no-shortcut"], table)
+    assert row.verdict == expected
+    assert f"Of {len(recall_cells)} cells that this is about 1 are missing." in row.happened
+
+
+RANKED = [cell.config for cell in cells_about("group_word", ERASING)]
+
+
+@pytest.mark.parametrize(
+    ("rank", "missing", "unmeasured", "expected"),
+    [
+        (1.0, 0, 0, KEPT),
+        (5.0, 0, 0, BROKEN),
+        (5.0, 3, 0, BROKEN),
+        (1.0, 1, 0, OPEN),
+        (1.0, 0, 1, OPEN),
+        (None, 0, 0, OPEN),
+    ],
+)
+def test_the_bound_of_the_rank(
+    rank: float | None,
+    missing: int,
+    unmeasured: int,
+    expected: str,
+    outcome: Any,
+    make_evidence: Any,
+) -> None:
+    made = [
+        word_run(outcome, config.label, config.seed, 0.1, diverged=not place)
+        for place, config in enumerate(RANKED[: len(RANKED) - missing])
+    ]
+    table = study(make_evidence, made, task="group_word")
     if rank is not None:
-        table = with_ranks(table, {"largest_rank": rank})
+        diverged = table["run"].iloc[0]
+        without = [diverged, *table["run"].drop_duplicates().iloc[1 : 1 + unmeasured]]
+        kept = with_ranks(table, {"largest_rank": rank})
+        table = kept[~((kept["split"] == "rank") & kept["run"].isin(without))]
     assert judged(BY_NAME["rank-bound"], table).verdict == expected
 
 
 @pytest.mark.parametrize(
     ("far", "rank", "expected"),
-    [((1.0, 0.1), 2.6, KEPT), ((1.0, 0.1), 1.7, BROKEN), ((0.1,), 2.6, OPEN)],
+    [
+        ((1.0, 0.1, 1.0), 2.6, KEPT),
+        ((1.0, 0.1), 2.6, OPEN),  # a seed has not ended
+        ((1.0, 0.1), 1.7, BROKEN),
+        ((0.1, 0.1, 0.1), 2.6, OPEN),
+    ],
 )
 def test_the_rank_of_what_was_learnt(
     far: Sequence[float], rank: float, expected: str, runs: Any
 ) -> None:
     table = with_ranks(runs(["s5-t4-accumulate"], far), {"entropy_rank": rank})
     assert judged(BY_NAME["effective-rank"], table).verdict == expected
+
+
+def test_a_model_that_solved_and_was_not_measured_leaves_the_rank_open(runs: Any) -> None:
+    table = with_ranks(runs(["s5-t4-accumulate"], (1.0, 1.0, 1.0)), {"entropy_rank": 2.6})
+    last = table["run"].iloc[-1]
+    table = table[~((table["split"] == "rank") & (table["run"] == last))]
+    row = judged(BY_NAME["effective-rank"], table)
+    assert (row.verdict, row.happened[-14:]) == (OPEN, " Open: 1 seed.")
+
+
+# The least that decides: of every prediction the labels whose seeds must all have ended.
+WHOLE = {
+    **{name: (labels, 0.1) for name, labels in NONE_HOLD.items()},
+    **{name: (labels, 1.0) for name, labels in ALL_HOLD.items()},
+    "s5-controls": (["s5-t1", "s5-t4-rescan"], 0.1),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_no_arm_that_is_missing_is_taken_for_kept(name: str, runs: Any) -> None:
+    labels, far = WHOLE[name]
+    table = runs([*labels[1:], "another-arm"], (far,) * 3, length_of(name))
+    assert judged(BY_NAME[name], table).verdict == OPEN
 
 
 @pytest.mark.parametrize("name", BY_NAME)
