@@ -86,6 +86,9 @@ def study_page(table: pd.DataFrame) -> str:
         "## 4. Exploratory: one seed each, no claim\n",
         _table(arm_records(table, parts[4])),
         "## Cost\n",
+        "All sessions of every cell that has begun, ended or not: their steps, and the minutes, a "
+        "moment divided by the cells that shared the device. Evaluations, tests and starts are in "
+        "the minutes.\n",
         _table(cost_records(table)),
         "## Not run\n",
         _missing(cells, done),

@@ -149,27 +149,27 @@ def prediction_records(table: pd.DataFrame) -> Records:
 
 
 def cost_records(table: pd.DataFrame) -> Records:
-    """What the runs cost, by block and device.
+    """What the runs cost, by block and device: all sessions of all cells that have begun.
 
     Args:
         table: A study's table.
 
     Returns:
-        One record a block and device.
+        One record a block and device (that of a run's last session).
     """
-    rows = table[table["split"] == "cost"]
+    rows = table[(table["split"] == "cost") & (table["metric"] == "device_seconds")]
     records = []
-    for (block, device), group in rows.groupby(["block", "device"], sort=True, dropna=False):
-        totals = group.groupby("metric")["value"].sum()
-        runs = table[(table["block"] == block) & (table["split"] == "run")]
-        steps = runs[runs["metric"] == "steps"]["value"].sum()
+    for (block, device), runs in rows.groupby(["block", "device"], sort=True, dropna=False):
+        steps, minutes = int(runs["progress"].sum()), float(runs["value"].sum()) / 60
         records.append(
             {
                 "block": str(block),
-                "device": str(device),
-                "runs": str(group["run"].nunique()),
-                "steps of finished runs": f"{float(steps):,.0f}",
-                "minutes of the device": f"{float(totals.get('device_seconds', 0.0)) / 60:.1f}",
+                "device": MISSING if pd.isna(device) else str(device),
+                "cells begun": str(len(runs)),
+                "of them ended": str(int((runs["status"] == "done").sum())),
+                "steps": f"{steps:,}",
+                "minutes of the device": f"{minutes:.1f}",
+                "ms a step": f"{6e4 * minutes / steps:.1f}" if steps else MISSING,
             }
         )
     return records

@@ -11,6 +11,7 @@ from lt2theory.experiments.study_figures import FIGURES
 from lt2theory.experiments.study_page import main, study_page
 from lt2theory.experiments.study_paper import LINES, compared
 from lt2theory.experiments.study_table import CELL_COLUMNS, TABLE, merge, read_study_table
+from lt2theory.experiments.study_tables import cost_records
 from lt2theory.experiments.study_views import best_hybrids
 from lt2theory.runs import COLUMNS, write_table
 from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
@@ -85,8 +86,7 @@ def test_numbers_come_from_the_table(results: pd.DataFrame) -> None:
     )
     assert "| s5-t4-accumulate | 128 | 2 of 2 seeds [0.158, 1.000] |" in page
     assert "| s5-t4-accumulate | 2 that solved | 4 | 2.50 [2.50, 2.50] | 3.50 | 1.90 |" in page
-    assert "| 1 | a GPU | 6 | " in page
-    assert " | 9.0 |" in page
+    assert "| 1 | a GPU | 6 | 6 | 6 | 9.0 | 90000.0 |" in page
     lost = page.split("## Not run")[1]
     assert "`s5-t4-accumulate` (seed 2)" in lost
     assert "`recall-softmax-t4`" not in lost
@@ -106,6 +106,28 @@ def test_the_best_two_are_so_far_the_best_while_a_cell_is_missing(
     assert f"{said} so far, with 2 cells missing." in study_page(
         whole(study(make_evidence, runs[:-2]))
     )
+
+
+def test_costs_cover_the_same_cells_in_every_column(results: pd.DataFrame) -> None:
+    cost = results[results["split"] == "cost"]
+    first, second = cost["run"].iloc[:2]
+    results.loc[results["run"] == first, ["status", "progress"]] = ["unfinished", 996]
+    results.loc[results["run"] == second, "device"] = "another GPU"
+    assert cost_records(results) == [
+        {
+            "block": "1",
+            "device": device,
+            "cells begun": begun,
+            "of them ended": ended,
+            "steps": steps,
+            "minutes of the device": minutes,
+            "ms a step": ms,
+        }
+        for device, begun, ended, steps, minutes, ms in (
+            ("a GPU", "5", "4", "1,000", "7.5", "450.0"),
+            ("another GPU", "1", "1", "1", "1.5", "90000.0"),
+        )
+    ]
 
 
 @pytest.mark.parametrize(
