@@ -44,7 +44,7 @@ def parse(prog: str, argv: Sequence[str], description: str, **parts: Any) -> tup
     except ValidationError as error:
         raise UsageError(f"{fields(error, flags=True)} (see {prog} --help)") from None
     except UsageError as error:
-        raise UsageError(_with_suggestion(str(error), arguments)) from None
+        raise UsageError(_with_suggestion(str(error), argv, arguments)) from None
     return tuple(getattr(parsed, name) for name in parts)
 
 
@@ -96,22 +96,28 @@ def _side_by_side(parts: dict[str, Any]) -> type:
     return dataclasses.make_dataclass("Arguments", specification, kw_only=True)
 
 
-def _with_suggestion(message: str, arguments: type) -> str:
-    """Return the message with the flag that an unknown one was probably meant to be."""
-    found = re.match(r"(--[\w.-]+): no such option", message)
+def _with_suggestion(message: str, argv: Sequence[str], arguments: type) -> str:
+    """Return the message with the flag that an unknown one was probably meant to be.
+
+    tyro names what is missing before what is unknown; here a flag that is both is unknown.
+    """
+    found = re.match(r"--([\w.-]+): (no such option|no value given \(required\))", message)
     if found is None:
         return message
-    from tasks.names import nearest
+    from lt2theory.cli.suggestions import flags_of, meant, misspelt
 
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         tyro.cli(arguments, args=["--help"], registry=REGISTRY)
-    flags = sorted(set(re.findall(r"--[a-z][\w.-]*", text.getvalue())))
-    # Without the hyphens, which all flags share: they would make short ones seem alike.
-    names = [flag.removeprefix("--") for flag in flags]
-    close = nearest(found[1].removeprefix("--"), names)
-    hint = f"no such option, perhaps you meant --{close[0]}" if close else "no such option"
-    return message.replace("no such option", hint)
+    flags = flags_of(text.getvalue())
+    if found[2] == "no such option":
+        hint = meant(found[1], flags)
+        return message.replace(
+            found[2], f"{found[2]}, perhaps you meant {hint}" if hint else found[2]
+        )
+    typed = misspelt(found[1], argv, flags)
+    said = f"{typed}: no such option, perhaps you meant --{found[1]}"
+    return said + message[found.end() :] if typed else message
 
 
 @REGISTRY.primitive_rule

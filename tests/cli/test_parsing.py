@@ -106,6 +106,7 @@ def test_mappings_read_json_scalars() -> None:
             "--model.num-lops 2",
             "--model.num-lops: no such option, perhaps you meant --model.num-loops",
         ),
+        ("--num-loops 2", "--num-loops: no such option, perhaps you meant --model.num-loops"),
         ("--zzzzzz 2", "--zzzzzz: no such option"),
         ("--bogus 2", "--bogus: no such option"),
         ("--threads abc", "--threads: 'abc' is not allowed (expected {None}|INT)"),
@@ -127,6 +128,15 @@ def test_refusals_are_one_line(argv: str, message: str) -> None:
 def test_a_required_field_is_named() -> None:
     with pytest.raises(UsageError, match=r"^--size: no value given \(required\)"):
         parse("lt2 verb", [], "Does it.", part=Required)
+    with pytest.raises(UsageError, match=r"^--size: no value given \(required\)"):
+        parse("lt2 verb", ["--bogus", "3"], "Does it.", part=Required)
+
+
+@pytest.mark.parametrize("argv", [["--sise", "3"], ["--sise=3"]])
+def test_a_required_field_that_is_misspelt_is_unknown_and_not_missing(argv: list[str]) -> None:
+    said = r"^--sise: no such option, perhaps you meant --size \(see lt2 verb --help\)$"
+    with pytest.raises(UsageError, match=said):
+        parse("lt2 verb", argv, "Does it.", part=Required)
 
 
 def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
