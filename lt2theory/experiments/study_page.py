@@ -25,11 +25,10 @@ from lt2theory.experiments.study_tables import (
     outcome_summary,
     paper_records,
     prediction_records,
-    rank_records,
     recall_records,
-    word_records,
 )
 from lt2theory.experiments.study_views import best_hybrids
+from lt2theory.experiments.study_word_tables import rank_records, word_records
 from lt2theory.experiments.study_words import LENGTHS
 from lt2theory.report.markdown import record_table
 from lt2theory.report.tables import counted
@@ -118,7 +117,8 @@ def _word_setting() -> str:
         "of S5 as letters none of 24 settings of a search, two seeds each, left chance within "
         "2,400 steps: results/study-tuning.csv.) Rates are seeds that solved every length, with "
         "Clopper-Pearson intervals; tests are each seed's at the longest length, with Wilson "
-        "intervals. Names: group, loops, semantics, and `beta1` for beta in (0, 1).\n"
+        "intervals, at the last token (which decides) and at every token of a word. Names: "
+        "group, loops, semantics, and `beta1` for beta in (0, 1).\n"
     )
 
 

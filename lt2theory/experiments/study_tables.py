@@ -8,14 +8,10 @@ import pandas as pd
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.study_paper import LINES, compared
 from lt2theory.experiments.study_predictions import judged, predictions
-from lt2theory.experiments.study_rank_rows import RANKS
 from lt2theory.experiments.study_recipes import FAMILIES
 from lt2theory.experiments.study_views import (
     best_floor,
-    counted_seeds,
     reached_by,
-    said_tests,
-    solved_by,
 )
 from lt2theory.report import success_interval
 from lt2theory.report.tables import MISSING, format_interval
@@ -57,51 +53,6 @@ def arm_records(table: pd.DataFrame, cells: Cells) -> Records:
         One record an arm.
     """
     return [{"arm": label, **_reached(table, label)} for label in labels_of(cells)]
-
-
-def word_records(table: pd.DataFrame, cells: Cells) -> Records:
-    """What was solved of block 2, and how far it carries.
-
-    Args:
-        table: A study's table.
-        cells: Its cells.
-
-    Returns:
-        One record an arm.
-    """
-    return [_word_record(table, label, cells) for label in labels_of(cells)]
-
-
-def rank_records(table: pd.DataFrame) -> Records:
-    """Ranks of the transitions, of models that solved every length and of those that did not.
-
-    Args:
-        table: A study's table.
-
-    Returns:
-        One record an arm and outcome; none where nothing was measured.
-    """
-    ends = outcomes(table)
-    rows = table[table["split"] == RANKS]
-    rows = rows.assign(solved=rows["run"].isin(ends[ends["solved"]]["run"]))
-    records = []
-    for (label, solved), group in rows.groupby(["label", "solved"], sort=False):
-        numbers = group.groupby("metric")["value"]
-        middle, highest = numbers.median(), numbers.max()
-        spread = group[group["metric"] == "entropy_rank"]["value"].astype(float)
-        records.append(
-            {
-                "arm": str(label),
-                "models": f"{group['run'].nunique()} that {'solved' if solved else 'failed'}",
-                "largest rank": f"{highest['largest_rank']:g}",
-                "effective rank": format_interval(
-                    float(middle["entropy_rank"]), float(spread.min()), float(spread.max()), 2
-                ),
-                "with orthogonal keys": f"{middle['ideal_entropy_rank']:.2f}",
-                "beta": f"{middle['beta']:.2f}",
-            }
-        )
-    return records
 
 
 def paper_records(table: pd.DataFrame) -> Records:
@@ -164,7 +115,7 @@ def cost_records(table: pd.DataFrame) -> Records:
         records.append(
             {
                 "block": str(block),
-                "device": MISSING if pd.isna(device) else str(device),
+                "device": device if isinstance(device, str) else MISSING,
                 "cells begun": str(len(runs)),
                 "of them ended": str(int((runs["status"] == "done").sum())),
                 "steps": f"{steps:,}",
@@ -209,24 +160,6 @@ def _reached(table: pd.DataFrame, label: str) -> dict[str, str]:
         "test there": scores or MISSING,
         "best floor there": f"{best_floor(rows, top):.3f}" if scores else MISSING,
         "steps": f"{ends['steps'].astype(float).median():,.0f}",
-    }
-
-
-def _word_record(table: pd.DataFrame, label: str, cells: Cells) -> dict[str, str]:
-    mine = [cell for cell in cells if cell.config.label == label]
-    config = mine[0].config
-    far = config.test_stages[-1]
-    ended = len(outcomes(table[table["label"] == label]))
-    record = {"arm": label, "tested at": str(far)}
-    if not ended:
-        return record | {"solved": NOT_RUN, "steps": MISSING, "test": MISSING}
-    found = solved_by(table, label, ended)
-    ends = outcomes(table[table["label"] == label])
-    solved = ends[ends["solved"]]["steps"].astype(float)
-    return record | {
-        "solved": counted_seeds(found),
-        "steps": f"{solved.median():,.0f}" if len(solved) else MISSING,
-        "test": said_tests(table, label, far),
     }
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from lt2theory.report import success_interval
 from lt2theory.report.tables import format_interval
-from lt2theory.report.views import accuracies, floors, outcomes, stage_outcomes
+from lt2theory.report.views import ACCURACY, accuracies, floors, outcomes, stage_outcomes
 
 HOLDS = 0.9
 """Accuracy on the test split that counts as holding at a length that was not trained on."""
@@ -134,19 +134,20 @@ def counted_seeds(findings: Sequence[bool | None]) -> str:
     return f"{sum(known)} of {len(known)} seeds {bounds}" + (f", {missing} open" * bool(missing))
 
 
-def said_tests(table: pd.DataFrame, label: str, length: int) -> str:
-    """Every seed's test of one arm at one length, beside the best floor.
+def said_tests(table: pd.DataFrame, label: str, length: int, metric: str = ACCURACY) -> str:
+    """Every seed's test of one arm at one length, beside the best floor if there is one.
 
     Args:
         table: A study's table.
         label: The arm.
         length: The stage.
+        metric: Which accuracy; floors are those of the scored one.
 
     Returns:
         For instance `1.000 [0.999, 1.000], 0.012 [0.009, 0.016] (best floor 0.500)`.
     """
     rows = table[table["label"] == label]
-    tests = accuracies(rows)
+    tests = accuracies(rows, metric=metric)
     tests = tests[tests["stage"] == length].sort_values("seed")
     if tests.empty:
         return "not tested"
@@ -154,7 +155,7 @@ def said_tests(table: pd.DataFrame, label: str, length: int) -> str:
         format_interval(float(row["value"]), float(row["low"]), float(row["high"]))
         for row in tests.to_dict("records")
     )
-    return f"{scores} (best floor {best_floor(rows, length):.3f})"
+    return scores + f" (best floor {best_floor(rows, length):.3f})" * (metric == ACCURACY)
 
 
 def best_floor(rows: pd.DataFrame, stage: int) -> float:

@@ -72,17 +72,18 @@ def stage_outcomes(table: pd.DataFrame) -> pd.DataFrame:
     return merged[["label", "seed", "stage", "solved", "steps", "step"]]
 
 
-def accuracies(table: pd.DataFrame, split: str = "test") -> pd.DataFrame:
-    """Scored accuracies on one split, the last one of every run and stage.
+def accuracies(table: pd.DataFrame, split: str = "test", *, metric: str = ACCURACY) -> pd.DataFrame:
+    """Accuracies on one split, the last one of every run and stage.
 
     Args:
         table: A tidy table.
         split: `test`, `eval` or `confirmation`.
+        metric: Which: that of the scored positions, or such as `sequence_accuracy`.
 
     Returns:
         `label`, `seed`, `run`, `stage`, `value`, `low`, `high`, `n` (instances).
     """
-    rows = table[(table["split"] == split) & (table["metric"] == ACCURACY)]
+    rows = table[(table["split"] == split) & (table["metric"] == metric)]
     last = rows.drop_duplicates(["run", "stage"], keep="last")
     columns = ["label", "seed", "run", "stage", "value", "low", "high", "n"]
     return last[columns].reset_index(drop=True)

@@ -13,6 +13,7 @@ from lt2theory.experiments.study_paper import LINES, compared
 from lt2theory.experiments.study_table import CELL_COLUMNS, TABLE, merge, read_study_table
 from lt2theory.experiments.study_tables import cost_records
 from lt2theory.experiments.study_views import best_hybrids
+from lt2theory.experiments.study_word_tables import word_records
 from lt2theory.runs import COLUMNS, write_table
 from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
 
@@ -106,6 +107,21 @@ def test_the_best_two_are_so_far_the_best_while_a_cell_is_missing(
     assert f"{said} so far, with 2 cells missing." in study_page(
         whole(study(make_evidence, runs[:-2]))
     )
+
+
+def test_words_are_right_at_the_last_token_and_at_every_one(results: pd.DataFrame) -> None:
+    label = "s5-t4-accumulate"
+    tests = results[(results["label"] == label) & (results["split"] == "test")]
+    whole_words = tests.assign(metric="sequence_accuracy", value=0.75, low=0.74, high=0.76)
+    table = pd.concat([results, whole_words], ignore_index=True)
+    cells = tuple(cell for cell in CELLS.values() if cell.config.label == label)
+    (record,) = word_records(table, cells)
+    assert record["right at the last token"].startswith("1.000 [0.999, 1.000], 0.990 [")
+    assert record["right at the last token"].endswith("(best floor 0.688)")
+    assert record["right at every token"] == "0.750 [0.740, 0.760], 0.750 [0.740, 0.760]"
+    (without,) = word_records(results, cells)
+    assert without["right at every token"] == "not tested"
+    assert "| right at the last token | right at every token |" in study_page(table)
 
 
 def test_costs_cover_the_same_cells_in_every_column(results: pd.DataFrame) -> None:
