@@ -8,6 +8,7 @@ import torch
 
 from lt2theory.models import Generation, LoopedModel, Reading, Sampling, generate
 from lt2theory.runs import read_json, run_status
+from lt2theory.runs.found import found
 from lt2theory.training.lm import load_lm
 from lt2theory.training.lm.tokens import run_tokenizer
 from lt2theory.training.text import Tokenizer, open_tokenizer
@@ -61,7 +62,9 @@ def open_text_model(path: Path, *, device: torch.device | str = "cpu") -> TextMo
         return TextModel(load_lm(path)[0].to(device).eval(), run_tokenizer(path))
     config = path / "config.json"
     if not config.is_file() or read_json(config).get("model_type") != "looped_lt":
-        raise ValueError(f"{path} holds no run of lt2 train and no saved looped model")
+        raise ValueError(
+            f"{path} holds no run of lt2 train and no saved looped model; found {found(path)}"
+        )
     # transformers takes seconds to import.
     from lt2theory.hf import LoopedLTForCausalLM
 

@@ -10,7 +10,8 @@ from lt2theory.report.run_report import report_run
 from lt2theory.report.study_report import report_study
 from lt2theory.report.text_report import report_text_run
 from lt2theory.runs import RunFolder, Study, run_status
-from lt2theory.runs.study import MANIFEST
+from lt2theory.runs.found import found, is_corpus
+from lt2theory.runs.layout import MANIFEST
 from lt2theory.training.curriculum import KIND as CURRICULUM
 from lt2theory.training.lm.session import KIND as TEXT
 from lt2theory.training.lm.session import STAGE_KIND
@@ -23,6 +24,8 @@ _REPORTS = {
     CURRICULUM: report_run,
 }
 """What writes the report of a run, by its kind."""
+
+_EXPECTED = "the folder of a run, a study, a linearization, a selection of layers or an evaluation"
 
 
 def report_path(path: Path, *, output: Path | None = None, command: str = "") -> Path:
@@ -40,8 +43,8 @@ def report_path(path: Path, *, output: Path | None = None, command: str = "") ->
         ValueError: The folder is none of these, or its report cannot be written.
     """
     if not path.is_dir():
-        raise ValueError(f"{path} is not a folder, allowed are folders of a run or a study")
-    if (path / MANIFEST).is_file():
+        raise ValueError(f"{path} is not a folder; expected {_EXPECTED}, found {found(path)}")
+    if (path / MANIFEST).is_file() and not is_corpus(path):
         if (kind := Study(path).kind) != CURRICULUM:
             raise ValueError(
                 f"{path} is a study of kind {kind}, which has no report of its own (allowed are "
@@ -51,7 +54,7 @@ def report_path(path: Path, *, output: Path | None = None, command: str = "") ->
     if (path / EVALUATION).is_file():
         return report_linearization(path, output=output, command=command)
     if run_status(path) == "absent":
-        raise ValueError(f"{path} is neither a run (config.json) nor a study ({MANIFEST})")
+        raise ValueError(f"{path} has no report; expected {_EXPECTED}, found {found(path)}")
     kind = RunFolder.open(path).kind
     if kind not in _REPORTS:
         raise ValueError(f"{path} holds a run of kind {kind}, which has no report")

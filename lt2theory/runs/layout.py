@@ -1,4 +1,4 @@
-"""What lies in a run's folder under which name, and the header that its config.json holds."""
+"""What lies in the folder of a run or a study under which name, and the header in config.json."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from lt2theory.runs.hashing import config_hash
 RunStatus = Literal["absent", "unfinished", "done"]
 
 CONFIG = "config.json"
+MANIFEST = "manifest.json"
 METRICS = "metrics.jsonl"
 TIMING = "timing.jsonl"
 SUMMARY = "summary.json"

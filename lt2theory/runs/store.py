@@ -14,6 +14,7 @@ from lt2theory.runs.checkpoints import (
     keep_checkpoint,
     list_checkpoints,
 )
+from lt2theory.runs.found import found
 from lt2theory.runs.hashing import config_hash
 from lt2theory.runs.jsonl import append_line, cut, drop_torn_line, read_lines
 from lt2theory.runs.layout import (
@@ -69,9 +70,11 @@ class RunFolder:
             ValueError: The folder does not exist, is not a run, or its config.json is damaged.
         """
         if not path.is_dir():
-            raise ValueError(f"{path} is not a folder; expected a run's folder")
+            raise ValueError(
+                f"{path} is not a folder; expected a run's folder, found {found(path)}"
+            )
         if not (path / CONFIG).is_file():
-            raise ValueError(f"{path} is not a run: it has no {CONFIG}")
+            raise ValueError(f"{path} is not a run: it has no {CONFIG}; found {found(path)}")
         return cls(path)
 
     @classmethod

@@ -13,13 +13,14 @@ import pandas as pd
 from lt2theory.cards import listing
 from lt2theory.runs.atomic import read_json, write_json
 from lt2theory.runs.executors import Assignment, Ending, Executor, LocalExecutor, RunOne
+from lt2theory.runs.found import found
 from lt2theory.runs.hashing import config_hash
+from lt2theory.runs.layout import MANIFEST as MANIFEST
 from lt2theory.runs.layout import run_status
 from lt2theory.runs.progress import Progress, ProgressEvent
 from lt2theory.runs.store import RunFolder
 from lt2theory.runs.tables import collect, write_table
 
-MANIFEST = "manifest.json"
 RESULTS = "results.parquet"
 REFRESH = 30.0
 """Least seconds between two writings of the table while runs go on."""
@@ -73,14 +74,16 @@ class Study:
 
     def __init__(self, root: Path) -> None:
         if not (root / MANIFEST).is_file():
-            raise ValueError(f"{root} is not a study: it has no {MANIFEST}")
+            raise ValueError(f"{root} is not a study: it has no {MANIFEST}; found {found(root)}")
         manifest = read_json(root / MANIFEST)
         self.root = root
         try:
             self.kind: str = manifest["kind"]
             self.runs = tuple(StudyRun(**entry) for entry in manifest["runs"])
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{root / MANIFEST} is not a study's manifest: {error}") from error
+            raise ValueError(
+                f"{root / MANIFEST} is not a study's manifest ({error}); found {found(root)}"
+            ) from error
 
     @classmethod
     def create(

@@ -133,4 +133,5 @@ def test_folders_without_a_model(tmp_path: Path, capsys: Output) -> None:
     assert "holds no run of lt2 train" in capsys.readouterr().err
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     assert main(["generate", str(tmp_path)]) == 2
-    assert "no saved looped model" in capsys.readouterr().err
+    said = "no saved looped model; found a saved model of type llama"
+    assert said in capsys.readouterr().err

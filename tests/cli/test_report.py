@@ -12,7 +12,7 @@ from lt2theory.cli import main
     [
         ("", "PATH: no value given (required)"),
         ("absent", "absent is not a folder"),
-        ("empty", "empty is neither a run (config.json) nor a study (manifest.json)"),
+        ("empty", "empty has no report; expected the folder of a run, a study, "),
         ("empty --out x.pdf", "--out: 'x.pdf' is not allowed (must end in .html)"),
         ("empty --out no/x.html", "--out: 'no/x.html' cannot be written (no folder no)"),
         ("empty --out old.html", "--out: 'old.html' exists (--overwrite replaces it)"),

@@ -13,7 +13,22 @@ def test_runs_and_studies_are_told_apart(write_run, write_study):
 
 
 def test_anything_else_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is not a folder, allowed are folders of a run or a"):
+    with pytest.raises(
+        ValueError, match=r"is not a folder; expected the folder of .* found nothing"
+    ):
         report_path(tmp_path / "missing")
-    with pytest.raises(ValueError, match=r"is neither a run \(config.json\) nor a study"):
+    with pytest.raises(
+        ValueError, match=r"has no report; expected the folder of .* an empty folder"
+    ):
+        report_path(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"is not a folder.* found a file"):
+        report_path(tmp_path / "file")
+    with pytest.raises(ValueError, match=r"has no report.* found a folder with file"):
+        report_path(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"splits": {}, "tokenizer": {}}')
+    with pytest.raises(ValueError, match=r"has no report.* found a prepared corpus"):
+        report_path(tmp_path)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(ValueError, match=r"manifest\.json is not valid JSON"):
         report_path(tmp_path)

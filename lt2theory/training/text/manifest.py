@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lt2theory.runs import read_json
+from lt2theory.runs.found import found
 from lt2theory.training.text.config import CorpusConfig
 from lt2theory.training.text.tokenizer import Tokenizer
 
@@ -102,9 +103,11 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.is_file():
         raise ValueError(
             f"{folder} is no prepared corpus (it has no {MANIFEST}; 'lt2 data prepare' writes one, "
-            "last of all)"
+            f"last of all); found {found(folder)}"
         )
     value = read_json(path)
+    if "splits" not in value:
+        raise ValueError(f"{folder} is no prepared corpus; found {found(folder)}")
     if value.get("version") != VERSION:
         raise ValueError(
             f"{path} is of version {value.get('version')}; this program reads version {VERSION}"
