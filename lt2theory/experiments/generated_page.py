@@ -26,7 +26,7 @@ class GeneratedPage:
         target: The target of make that writes it.
         read: Reads the table.
         empty: The table where nothing was run yet.
-        text: The page of a table.
+        text: The page of a table and of what else lies in the folder of results.
         figures: By name, what draws a figure (None: there is nothing to draw) and its caption.
     """
 
@@ -36,7 +36,7 @@ class GeneratedPage:
     target: str
     read: Callable[[Path], pd.DataFrame]
     empty: Callable[[], pd.DataFrame]
-    text: Callable[[pd.DataFrame], str]
+    text: Callable[[pd.DataFrame, Path], str]
     figures: Mapping[str, tuple[Callable[[pd.DataFrame], Any], str]]
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +55,7 @@ class GeneratedPage:
         asked = parser.parse_args(arguments)
         path = asked.results / self.table
         table = self.read(path) if path.exists() else self.empty()
-        page = self.text(table)
+        page = self.text(table, asked.results)
         if not asked.check:
             asked.page.write_text(page, encoding="utf-8")
             self._write_figures(table, asked.page.parent / FIGURES_FOLDER)

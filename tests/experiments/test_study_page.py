@@ -10,6 +10,7 @@ from lt2theory.experiments.study_cells import PAIR, loops
 from lt2theory.experiments.study_figures import FIGURES
 from lt2theory.experiments.study_page import main, study_page
 from lt2theory.experiments.study_paper import LINES, compared
+from lt2theory.experiments.study_searched import SEARCHED, read_search, said_search
 from lt2theory.experiments.study_table import CELL_COLUMNS, TABLE, merge, read_study_table
 from lt2theory.experiments.study_tables import cost_records
 from lt2theory.experiments.study_views import best_hybrids
@@ -18,6 +19,7 @@ from lt2theory.runs import COLUMNS, write_table
 from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
 
 ROOT = Path(__file__).parents[2]
+NO_SEARCH = read_search(Path("absent"))
 CELLS = {cell.name: cell for cell in loops()}
 
 
@@ -68,8 +70,40 @@ def test_block_three_changes_the_best_two_of_block_one() -> None:
     assert set(best_hybrids(table, ("gdn", "gdn-window", "gdn-nsa", "full-gdn"))[:2]) == set(PAIR)
 
 
+def searched(**changes: Any) -> pd.DataFrame:
+    """What a search of two settings found: that of GDN+Window's recipe, and another one."""
+    arm = "recall-gdn-window-t4"
+    known = read_search(ROOT / "results" / SEARCHED)
+    rows = known[known["arm"] == arm].iloc[:2]
+    return rows.assign(**changes)
+
+
+def test_the_page_says_how_recipes_were_found() -> None:
+    said = said_search(searched(seeds=3, stages=[4.0, 3.5], steps=[550.0, 1800.0]))
+    assert "settings drawn once for all families, 2 settings of 3 seeds for gdn-window, at" in said
+    assert "gdn-window (rank 1 of 2, 4 of 4 rungs in 550 steps)." in said
+    assert said.endswith(" Not searched: softmax, gdn, gdn-nsa, full-gdn.")
+    turned = said_search(searched().iloc[::-1])
+    assert "gdn-window (rank 2 of 2, " in turned
+    assert "gdn-window (none of the 2 tried)" in said_search(searched(setting="another"))
+    assert said_search(NO_SEARCH) in study_page(merge(()), NO_SEARCH)
+    known = read_search(ROOT / "results" / SEARCHED)
+    assert "none of the" not in said_search(known), "every recipe is a setting that was tried"
+
+
+def test_the_page_is_checked_against_the_search_too(tmp_path: Path) -> None:
+    asked = ["--results", str(tmp_path), "--page", str(tmp_path / "study.md")]
+    assert main(asked) == 0
+    assert main([*asked, "--check"]) == 0
+    searched().to_csv(tmp_path / SEARCHED, index=False)
+    assert main([*asked, "--check"]) == 1
+    searched().drop(columns="seeds").to_csv(tmp_path / SEARCHED, index=False)
+    with pytest.raises(ValueError, match="is no table of searches: it lacks seeds"):
+        main(asked)
+
+
 def test_before_the_run_everything_is_listed_as_not_run() -> None:
-    page = study_page(merge(()))
+    page = study_page(merge(()), NO_SEARCH)
     assert f"0 of {len(CELLS)} cells done." in page
     assert "Kept: 0, broken: 0, undecided: " in page
     assert "](figures/" not in page
@@ -77,7 +111,7 @@ def test_before_the_run_everything_is_listed_as_not_run() -> None:
 
 
 def test_numbers_come_from_the_table(results: pd.DataFrame) -> None:
-    page = study_page(results)
+    page = study_page(results, NO_SEARCH)
     assert f"8 of {len(CELLS)} cells done." in page
     assert "| gdn-window | 4 | 3 | 128 (64 to 128) |" in page
     assert "0.688" in page, "the best floor stands beside the test"
@@ -103,10 +137,10 @@ def test_the_best_two_are_so_far_the_best_while_a_cell_is_missing(
         for seed in range(3)
     ]
     said = "block 1's best two (by median stage, then steps): gdn-window and gdn"
-    assert f"{said}." in study_page(whole(study(make_evidence, runs)))
-    assert f"{said} so far, with 2 cells missing." in study_page(
-        whole(study(make_evidence, runs[:-2]))
-    )
+    page = study_page(whole(study(make_evidence, runs)), NO_SEARCH)
+    assert f"{said}." in page
+    page = study_page(whole(study(make_evidence, runs[:-2])), NO_SEARCH)
+    assert f"{said} so far, with 2 cells missing." in page
 
 
 def test_words_are_right_at_the_last_token_and_at_every_one(results: pd.DataFrame) -> None:
@@ -121,7 +155,7 @@ def test_words_are_right_at_the_last_token_and_at_every_one(results: pd.DataFram
     assert record["right at every token"] == "0.750 [0.740, 0.760], 0.750 [0.740, 0.760]"
     (without,) = word_records(results, cells)
     assert without["right at every token"] == "not tested"
-    assert "| right at the last token | right at every token |" in study_page(table)
+    assert "| right at the last token | right at every token |" in study_page(table, NO_SEARCH)
 
 
 def test_costs_cover_the_same_cells_in_every_column(results: pd.DataFrame) -> None:

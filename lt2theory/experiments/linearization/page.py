@@ -154,7 +154,7 @@ PAGE = GeneratedPage(
     target="linearization",
     read=read_linear_table,
     empty=lambda: merge_linear(()),
-    text=linearization_page,
+    text=lambda table, _: linearization_page(table),
     figures=FIGURES,
 )
 main = PAGE.main
