@@ -11,6 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/extending.md", "docs/linearization.md")
 BLOCK = re.compile(r"<!-- test -->\n```(bash|python)\n(.*?)```", re.DOTALL)
+WRITTEN = re.compile(
+    r"--(?:out|json|state|target)[ =]([a-z][\w./-]*)"
+    r"|(?:save_pretrained|w)\((?:Path\()?\"([a-z][\w./-]*)"
+)
 INTERPRETERS = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
 
 
@@ -22,6 +26,23 @@ def blocks(page: str) -> list[tuple[str, str]]:
 def test_blocks_are_marked() -> None:
     assert {language for language, _ in blocks("README.md")} == set(INTERPRETERS)
     assert all(blocks(page) for page in PAGES)
+
+
+def test_what_the_pages_write_in_a_checkout_is_ignored() -> None:
+    """By paths from its root; what belongs under version control goes to results/."""
+    pages = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    written = {name for found in WRITTEN.findall(text) for name in found if name}
+    own = {name for name in written if not name.startswith("results/")}
+    assert {"saved", "corpora/excerpt", "runs/student", "doctor.json"} <= own
+    # As if each were a folder: the pattern of one does not match a name that is not there.
+    asked = {f"{name}/x": name for name in own}
+    listed = subprocess.run(
+        ["git", "check-ignore", *asked], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode == 128:
+        pytest.skip("not a git checkout")
+    assert own - {asked[name] for name in listed.stdout.split()} == set()
 
 
 @pytest.mark.slow
