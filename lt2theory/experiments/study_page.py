@@ -60,7 +60,7 @@ def study_page(table: pd.DataFrame, found: pd.DataFrame) -> str:
     predicted = prediction_records(table)
     sections = [
         HEAD,
-        _coverage(cells, done),
+        _coverage(table, cells, done),
         "## Predictions, registered before the run\n",
         f"{outcome_summary(predicted)} What is implied holds for the solutions named beside it.\n",
         _table(predicted),
@@ -98,8 +98,11 @@ def study_page(table: pd.DataFrame, found: pd.DataFrame) -> str:
     return "\n".join(sections)
 
 
-def _coverage(cells: Cells, done: set[str]) -> str:
-    return f"{len(done & {cell.name for cell in cells})} of {counted(len(cells), 'cell')} done.\n"
+def _coverage(table: pd.DataFrame, cells: Cells, done: set[str]) -> str:
+    said = f"{len(done & {cell.name for cell in cells})} of {counted(len(cells), 'cell')} done."
+    begun = table.drop_duplicates("cell")["source"].value_counts(sort=False)
+    commits = ", ".join(f"{source} ({counted(count, 'cell')})" for source, count in begun.items())
+    return said + (f" Commits of what has begun: {commits}." * bool(commits)) + "\n"
 
 
 def _recall_setting() -> str:

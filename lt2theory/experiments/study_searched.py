@@ -58,7 +58,8 @@ def said_search(found: pd.DataFrame) -> str:
         f"Recipes come from a search up to {arm.stages[-1]} swaps with four loops "
         f"(results/{SEARCHED}): settings drawn once for all families, {_effort(tried)}, at most "
         f"{arm.step_budget} steps a rung, judged on the evaluation split of seeds that no result "
-        "uses; more rungs passed rank higher, then fewer steps. One loop takes what four chose. Taken were "
+        "uses; more rungs passed rank higher, then fewer steps. One loop takes what four chose. "
+        "Taken were "
         + "; ".join(f"{setting}: {', '.join(families)}" for setting, families in taken.items())
         + "."
         + f" Not searched: {', '.join(untried)}." * bool(untried)

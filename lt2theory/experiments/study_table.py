@@ -16,7 +16,7 @@ import pandas as pd
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.study_rank_rows import rank_rows
 from lt2theory.runs import COLUMNS, RunFolder, read_table, run_status, run_table
-from lt2theory.runs.environment import last_environment
+from lt2theory.runs.environment import UNKNOWN, last_environment, sources
 from lt2theory.runs.jsonl import read_lines
 from lt2theory.training.sharing import SESSIONS
 
@@ -58,7 +58,8 @@ CELL_COLUMNS: dict[str, str] = {
     **dict.fromkeys(PACKAGES, "string"),
 }
 """Column -> pandas dtype. `status` is `done` or `unfinished`; `progress` counts optimiser steps;
-`device`, `source` (the commit) and the versions are those of the run's last session."""
+`device` and the versions are those of the run's last session, `source` the commits of all of them,
+`unknown` where git did not say."""
 
 
 def study_table(cells: Cells, root: Path) -> pd.DataFrame:
@@ -116,7 +117,8 @@ def read_study_table(path: Path) -> pd.DataFrame:
     missing = [name for name in CELL_COLUMNS if name not in table.columns]
     if missing:
         raise ValueError(f"{path} is no table of a study: it lacks {', '.join(missing)}")
-    return table.astype(CELL_COLUMNS)
+    table = table.astype(CELL_COLUMNS)
+    return table.assign(source=table["source"].fillna(UNKNOWN))
 
 
 def _joined(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -145,7 +147,7 @@ def _facts(run: RunFolder) -> dict[str, Any]:
     found: dict[str, Any] = {"status": run.status, "progress": max(steps, default=0)}
     last = last_environment(run.path)
     versions = {name: last.get("packages", {}).get(name) for name in PACKAGES}
-    return found | {"device": last.get("device"), "source": last.get("source")} | versions
+    return found | {"device": last.get("device"), "source": sources(run.path)} | versions
 
 
 def thinned(table: pd.DataFrame) -> pd.DataFrame:

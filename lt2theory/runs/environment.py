@@ -18,6 +18,8 @@ PACKAGES = (
     "flash-linear-attention", "triton",
 )  # fmt: skip
 """Packages whose version can change a result."""
+UNKNOWN = "unknown"
+"""The source of a run that does not know its commit."""
 
 
 def capture(*, threads: int, device: str = "cpu") -> dict[str, Any]:
@@ -123,6 +125,27 @@ def last_environment(folder: Path) -> dict[str, Any]:
         found["resumed"][-1]["environment"] if found["resumed"] else found["created"]
     )
     return last
+
+
+def sources(folder: Path) -> str:
+    """The commits that the sessions of a run stood at.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        Each once, in order, joined by ", "; `UNKNOWN` stands for a session that does not say, such
+        as one of an archive without git.
+
+    Raises:
+        ValueError: Its environment.json is damaged.
+    """
+    path = folder / ENVIRONMENT
+    if not path.exists():
+        return UNKNOWN
+    found = read_record(path)
+    sessions = [found["created"], *(session["environment"] for session in found["resumed"])]
+    return ", ".join(dict.fromkeys(str(each.get("source") or UNKNOWN) for each in sessions))
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -112,7 +112,7 @@ def test_before_the_run_everything_is_listed_as_not_run() -> None:
 
 def test_numbers_come_from_the_table(results: pd.DataFrame) -> None:
     page = study_page(results, NO_SEARCH)
-    assert f"8 of {len(CELLS)} cells done." in page
+    assert f"8 of {len(CELLS)} cells done. Commits of what has begun: x (8 cells)." in page
     assert "| gdn-window | 4 | 3 | 128 (64 to 128) |" in page
     assert "0.688" in page, "the best floor stands beside the test"
     assert (

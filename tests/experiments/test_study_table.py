@@ -1,5 +1,6 @@
 """The study's table: thin, complete, and merged without doubles."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -12,12 +13,14 @@ from lt2theory.experiments.study_table import (
     CELL_COLUMNS,
     CURVE_POINTS,
     CURVE_POSITIONS,
+    TABLE,
     merge,
     read_study_table,
     study_table,
     thinned,
 )
-from lt2theory.runs import COLUMNS, RunFolder, run_table, write_table
+from lt2theory.runs import COLUMNS, RunFolder, read_json, run_table, write_json, write_table
+from lt2theory.runs.environment import ENVIRONMENT, sources
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,27 @@ def test_every_row_says_what_its_cell_was(table: pd.DataFrame, root: Path) -> No
         cost = rows[rows["split"] == "cost"].set_index("metric")["value"]
         assert 0 < cost["device_seconds"] <= cost["seconds"]
         assert rows["torch"].notna().all()
+        assert set(rows["source"]) == {sources(root / cell.run().folder)}
+
+
+def test_a_run_without_git_has_an_unknown_source(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "study")
+    for cell, source in zip(smoke(), (None, "1a2b"), strict=False):
+        path = tmp_path / "study" / cell.run().folder / ENVIRONMENT
+        known = read_json(path)
+        known["created"]["source"] = source
+        write_json(path, known)
+    found = study_table(smoke(), tmp_path / "study")
+    assert list(found["source"].unique()) == ["unknown", "1a2b"]
+    # A table that was written before says nothing instead.
+    write_table(tmp_path / TABLE, found.assign(source=found["source"].replace("unknown", pd.NA)))
+    pd.testing.assert_frame_equal(read_study_table(tmp_path), found)
+
+
+def test_the_committed_table_names_a_source_everywhere() -> None:
+    table = read_study_table(Path(__file__).parents[2] / "results")
+    assert table["source"].notna().all()
+    assert merge([table]).equals(table)
 
 
 def test_floors_stand_beside_tests_with_intervals(table: pd.DataFrame) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lt2theory.runs.environment import capture, differences, last_environment, record
+from lt2theory.runs.environment import capture, differences, last_environment, record, sources
 
 
 @pytest.fixture
@@ -63,3 +63,14 @@ def test_a_damaged_record_is_named(text: str, tmp_path: Path, environment: dict[
     with pytest.raises(ValueError, match=r"environment\.json is damaged: it does not hold"):
         record(tmp_path, environment, step=1)
     assert path.read_text() == text
+
+
+def test_the_sources_of_all_sessions(tmp_path: Path) -> None:
+    assert sources(tmp_path) == "unknown"
+    environment = capture(threads=1) | {"source": None}
+    record(tmp_path, environment, step=0)
+    assert sources(tmp_path) == "unknown"
+    for step, source in enumerate(("1a2b", "3c4d+changes", "1a2b")):
+        with pytest.warns(UserWarning, match="resumed at step"):
+            record(tmp_path, environment | {"source": source}, step=step + 1)
+    assert sources(tmp_path) == "unknown, 1a2b, 3c4d+changes"

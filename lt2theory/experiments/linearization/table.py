@@ -10,7 +10,7 @@ from lt2theory.experiments.linearization.carry import ROWS
 from lt2theory.experiments.linearization.cells import LinearCell, LinearCells
 from lt2theory.linearize.evaluation.table import COLUMNS
 from lt2theory.runs import RunFolder, read_json, run_status
-from lt2theory.runs.environment import last_environment
+from lt2theory.runs.environment import UNKNOWN, last_environment, sources
 from lt2theory.runs.jsonl import read_lines
 from lt2theory.training.sharing import SESSIONS
 
@@ -107,7 +107,8 @@ def read_linear_table(path: Path) -> pd.DataFrame:
     missing = [name for name in wanted if name not in table.columns]
     if missing:
         raise ValueError(f"{path} is no table of linearizations: it lacks {', '.join(missing)}")
-    return table.astype(wanted)
+    table = table.astype(wanted)
+    return table.assign(source=table["source"].fillna(UNKNOWN))
 
 
 def _joined(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -135,7 +136,7 @@ def _cell_table(cell: LinearCell, run: RunFolder) -> pd.DataFrame:
 
 
 def _environment(run: RunFolder) -> dict[str, Any]:
-    """Device, source and versions of the last session."""
+    """Commits of all sessions; device and versions of the last one."""
     last = last_environment(run.path)
     versions = {name: last.get("packages", {}).get(name) for name in PACKAGES}
-    return {"device": last.get("device"), "source": last.get("source")} | versions
+    return {"device": last.get("device"), "source": sources(run.path)} | versions

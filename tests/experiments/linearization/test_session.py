@@ -25,7 +25,7 @@ from lt2theory.experiments.linearization.table import (
     read_linear_table,
 )
 from lt2theory.experiments.study_travel import pack, unpack
-from lt2theory.runs import run_status
+from lt2theory.runs import run_status, write_table
 from tests.experiments.linearization.cut import cut, make_materials
 from tests.experiments.linearization.killed import small_cells
 
@@ -64,6 +64,9 @@ def test_killed_and_continued_gives_the_same_rows(folder: Path, tmp_path: Path) 
     pd.testing.assert_frame_equal(told(broken), told(whole))
     rows = read_linear_table(whole)
     assert set(rows["cell"]) == {cell.name for cell in cells}
+    assert rows["source"].notna().all()
+    write_table(tmp_path / TABLE, rows.assign(source=pd.NA))
+    assert set(read_linear_table(tmp_path)["source"]) == {"unknown"}
     assert not linear_table((), whole).size
     again = carry_out_linear(cells, cells, LinearSession(), make_materials(folder, whole))
     assert again == {}
