@@ -178,3 +178,41 @@ def event_line(state: LmState, what: str, loss: float | None = None) -> dict[str
     if loss is not None:
         metrics["loss"] = loss
     return {"split": "event", "step": state.step, "metrics": metrics}
+
+
+def summary_of(
+    state: LmState, *, label: str, seed: int, config_hash: str, parameters: int, tokens: int
+) -> LmSummary:
+    """What a run says that has ended.
+
+    Args:
+        state: Where it ended.
+        label: Name of the arm.
+        seed: Seed of weights and data.
+        config_hash: Hash of the configuration.
+        parameters: Number of trained numbers.
+        tokens: Tokens read.
+
+    Returns:
+        The summary.
+    """
+    assert state.outcome is not None, "the run has not ended"
+    return LmSummary(
+        status=state.outcome,
+        label=label,
+        seed=seed,
+        config_hash=config_hash,
+        parameters=parameters,
+        steps=state.step,
+        tokens=tokens,
+        loss=state.loss,
+        held_out=state.held_out,
+        not_finite=state.not_finite,
+        spikes=state.spikes,
+        skipped_spikes=state.skipped_spikes,
+        timing=LmTiming(
+            seconds=state.seconds,
+            training_seconds=state.training_seconds,
+            tokens_per_second=tokens / max(state.training_seconds, 1e-9),
+        ),
+    )

@@ -73,6 +73,53 @@ def load_training(
     return LmState.model_validate(told)
 
 
+def load_newest(
+    folders: Sequence[Path],
+    model: LoopedModel,
+    optimisers: Sequence[torch.optim.Optimizer],
+    ranks: Ranks,
+) -> LmState:
+    """Put a model and its optimisers into the newest state that every process can read.
+
+    Args:
+        folders: The checkpoints, the newest first, at least one.
+        model: A model of the same configuration, changed in place.
+        optimisers: Its optimisers, likewise.
+        ranks: The processes, as many as there are now.
+
+    Returns:
+        Where the run was.
+
+    Raises:
+        ValueError: None can be read; it says why not the last.
+    """
+    reason = None
+    for folder in folders:
+        if reason is not None:
+            warnings.warn(f"going back one checkpoint: {reason}", stacklevel=3)
+        state, reason = _tried(folder, model, optimisers, ranks)
+        if state is not None:
+            return state
+    raise ValueError(reason)
+
+
+def _tried(
+    folder: Path,
+    model: LoopedModel,
+    optimisers: Sequence[torch.optim.Optimizer],
+    ranks: Ranks,
+) -> tuple[LmState | None, str | None]:
+    """The state of a checkpoint, or why it cannot be read by all processes."""
+    state, reason = None, None
+    try:
+        state = load_training(folder, model, optimisers, ranks)
+    except ValueError as error:
+        reason = str(error)
+    if ranks.sum([reason is not None])[0]:
+        return None, reason or f"{folder} cannot be read by another process"
+    return state, None
+
+
 def load_weights(folder: Path, model: LoopedModel) -> None:
     """Put the weights of a checkpoint into a model of this process alone.
 

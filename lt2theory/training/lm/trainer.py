@@ -2,7 +2,6 @@
 
 import math
 import time
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ from lt2theory.training.lm.ranks import Ranks
 from lt2theory.training.lm.records import (
     LmState,
     LmSummary,
-    LmTiming,
     event_line,
+    summary_of,
     training_line,
 )
-from lt2theory.training.lm.restoring import load_training
+from lt2theory.training.lm.restoring import load_newest
 from lt2theory.training.lm.schedule import rate_at
 from lt2theory.training.lm.sinks import Sink
 from lt2theory.training.lm.stability import stability_due, stability_lines
@@ -103,27 +102,11 @@ class LmTrainer:
         """
         mine = None if self.run is None else [str(path) for path in self.run.checkpoints()]
         folders = [Path(name) for name in self.ranks.from_first(mine)]
-        for folder in folders:
-            reason = self._restored(folder)
-            if reason is None:
-                break
-            if folder == folders[-1]:
-                raise ValueError(reason)
-            warnings.warn(f"going back one checkpoint: {reason}", stacklevel=2)
+        if folders:
+            placement = self.stepper.placement
+            self.state = load_newest(folders, placement.model, self.stepper.optimisers, self.ranks)
         if self.run is not None:
             self.run.cut_metrics(self.state.metrics_size)
-
-    def _restored(self, folder: Path) -> str | None:
-        """Try a checkpoint; returns why it cannot be read by all processes, or None."""
-        reason = None
-        try:
-            self.state = load_training(
-                folder, self.stepper.placement.model, self.stepper.optimisers, self.ranks
-            )
-        except ValueError as error:
-            reason = str(error)
-        failed = self.ranks.sum([reason is not None])[0]
-        return (reason or f"{folder} cannot be read by another process") if failed else None
 
     def train(self, stop: StopRequest) -> None:
         """Take steps until the run has ended, with a checkpoint at its end.
@@ -229,28 +212,14 @@ class LmTrainer:
         Returns:
             The summary.
         """
-        config, state = self.config, self.state
-        assert state.outcome is not None, "the run has not ended"
         self._add_time()
-        tokens = state.step * config.tokens_per_step
-        return LmSummary(
-            status=state.outcome,
-            label=config.label,
-            seed=config.seed,
+        return summary_of(
+            self.state,
+            label=self.config.label,
+            seed=self.config.seed,
             config_hash=config_hash,
             parameters=sum(p.numel() for p in self.stepper.placement.model.parameters()),
-            steps=state.step,
-            tokens=tokens,
-            loss=state.loss,
-            held_out=state.held_out,
-            not_finite=state.not_finite,
-            spikes=state.spikes,
-            skipped_spikes=state.skipped_spikes,
-            timing=LmTiming(
-                seconds=state.seconds,
-                training_seconds=state.training_seconds,
-                tokens_per_second=tokens / max(state.training_seconds, 1e-9),
-            ),
+            tokens=self.state.step * self.config.tokens_per_step,
         )
 
     def _write(self, line: Mapping[str, Any]) -> None:
