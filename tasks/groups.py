@@ -38,8 +38,9 @@ class Group:
         derived_order: Order of the commutator subgroup.
         transpositions: The elements that swap two points; empty unless the group is an S_n.
         generators: Few elements that generate the group: (1 2) and (1 2 .. n) for S_n; (1 2 3) and
-            the longest cycle of even sign for A_n, (1 2 .. n) or (2 .. n); one step for Z_n; one
-            step and a reflection for D_n; those of its parts for a direct product.
+            the longest cycle of even sign for A_n, (1 2 .. n) or (2 .. n); one step for Z_n, and of
+            more than 16 elements a stride of about their root, so that short words reach them all;
+            one step and a reflection for D_n; those of its parts for a direct product.
     """
 
     name: str
@@ -173,7 +174,8 @@ def _generating(family: str, degree: int) -> list[str]:
     elif family == "D":
         steps = [_cycles(list(range(degree))[::-1]), step]
     else:
-        steps = [step]
+        stride = math.isqrt(degree - 1) + 1 if degree > 16 else 1
+        steps = [step, _cycles([(point + stride) % degree for point in range(degree)])]
     return list(dict.fromkeys(steps))
 
 

@@ -85,8 +85,10 @@ def block_two() -> Cells:
     small = [[_word(group, 1, beta2=False), *_both(group, 4, beta2=False)] for group in GROUPS]
     diagonal = [[_word("S3", loops, pattern=name) for loops in (1, 2)] for name in DIAGONAL]
     smaller = [_both(group, 2, beta2=False) for group in GROUPS]
+    settled = [_both("S5", 4, settled=True)]
+    settled += [_both(group, 2, settled=True) for group in ("S5", "A5", "S4")]
     parts: tuple[Comparisons, ...] = (
-        hard, s3, more, twins, [parity], small, diagonal, smaller,
+        hard, s3, more, twins, [parity], small, diagonal, smaller, settled,
     )  # fmt: skip
     seeds = [S3_SEEDS if part is s3 else SEEDS for part in parts for _ in part]
     return _block(2, [arms for part in parts for arms in part], seeds=seeds)
@@ -136,6 +138,7 @@ def _word(
     *,
     beta2: bool = True,
     pattern: str = "deltanet",
+    settled: bool = False,
 ) -> Arm:
     return lambda seed: words(
         group,
@@ -144,12 +147,13 @@ def _word(
         negative_eigenvalues=beta2,
         pattern=pattern,
         letters="all" if group == "S3" else "generators",
+        settled=settled,
         seed=seed,
     )
 
 
-def _both(group: str, num_loops: int, *, beta2: bool = True) -> list[Arm]:
-    return [_word(group, num_loops, state, beta2=beta2) for state in STATES]
+def _both(group: str, num_loops: int, *, beta2: bool = True, settled: bool = False) -> list[Arm]:
+    return [_word(group, num_loops, state, beta2=beta2, settled=settled) for state in STATES]
 
 
 def _parity(num_loops: int, loop_state: LoopState = "rescan", *, beta2: bool = True) -> Arm:

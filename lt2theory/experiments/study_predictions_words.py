@@ -14,6 +14,7 @@ from lt2theory.experiments.study_rules_words import (
     rank_used,
 )
 from lt2theory.experiments.study_views import HOLDS
+from lt2theory.experiments.study_words import SETTLED
 
 _TOKEN_ONLY = "solutions whose transitions are functions of the token and represent the group"
 _LOSSLESS = "solutions that lose nothing, at any length"
@@ -27,7 +28,7 @@ def word_predictions() -> tuple[Prediction, ...]:
     Returns:
         The predictions.
     """
-    return (*_groups(), *_rescan(), *_controls(), *_ranks())
+    return (*_groups(), *_settled(), *_rescan(), *_controls(), *_ranks())
 
 
 def _groups() -> tuple[Prediction, ...]:
@@ -72,6 +73,28 @@ def _groups() -> tuple[Prediction, ...]:
             EXPECTED,
             "Broken by one seed that solved every length; kept if all have failed one.",
             partial(none_solve, labels=("s5-t1", "s5-t4-rescan")),
+        ),
+    )
+
+
+def _settled() -> tuple[Prediction, ...]:
+    """Registered when the arms above had run, and some held 64 tokens but not 128."""
+    enough = ("s5-t4", "a5-t2", "s4-t2")
+    return (
+        Prediction(
+            "settled-accumulate",
+            f"After at least {SETTLED} steps of each length S5 with four loops, and A5 and S4 with "
+            f"two, hold {FAR} tokens under accumulate.",
+            EXPECTED,
+            f"{_ALL}, for all three groups.",
+            partial(all_hold, labels=tuple(f"{arm}-accumulate-settled" for arm in enough)),
+        ),
+        Prediction(
+            "settled-rescan",
+            f"S5 with four loops that rescan does not hold {FAR} tokens even then.",
+            EXPECTED,
+            f"{_NONE}.",
+            partial(none_hold, labels=("s5-t4-rescan-settled",), length=FAR),
         ),
     )
 

@@ -17,6 +17,8 @@ Letters = Literal["all", "generators"]
 
 LENGTHS = (4, 8, 16, 32)
 """Training lengths of the word problems; the test goes to four times the last."""
+SETTLED = 2000
+"""Least steps of a length in arms that go on after they have passed it."""
 _LEAST_WORDS = 50_000
 """Fewer different words leave too few in the evaluation split to confirm a pass mark of 0.99."""
 
@@ -29,6 +31,7 @@ def words(
     negative_eigenvalues: bool = True,
     pattern: str = "deltanet",
     letters: Letters = "generators",
+    settled: bool = False,
     seed: int = 0,
 ) -> CurriculumConfig:
     """A group's word problem on one looped block, trained up to 32 tokens and tested at 64 and 128.
@@ -48,6 +51,8 @@ def words(
         negative_eigenvalues: Beta in (0, 2) rather than (0, 1).
         pattern: The mixer.
         letters: Elements that occur as tokens.
+        settled: Take at least `SETTLED` steps of every length, not leave it as soon as its pass
+            mark is confirmed (after 500 at the earliest).
         seed: Seed of weights and data.
 
     Returns:
@@ -61,6 +66,7 @@ def words(
         "beta1": not negative_eigenvalues,
         pattern: pattern != "deltanet",
         "all": letters == "all" and group != "S3",
+        "settled": settled,
     }
     return CurriculumConfig(
         task=task,
@@ -85,7 +91,7 @@ def words(
         pass_mark=0.99,
         evaluate_every=50,
         step_budget=2500,
-        min_steps=500,
+        min_steps=SETTLED if settled else 500,
         checkpoint_every=500,
         seed=seed,
         label=arm_name(group.lower(), "", num_loops, changes),

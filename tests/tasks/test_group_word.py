@@ -92,6 +92,16 @@ def test_transpositions_are_the_only_inputs():
         ("A4", ["()", "(1 2 3)", "(2 3 4)"]),
         ("A3", ["()", "(1 2 3)"]),
         ("Z4", ["()", "(1 2 3 4)"]),
+        (
+            "Z25",
+            [
+                "()",
+                f"({' '.join(map(str, range(1, 26)))})",
+                " ".join(
+                    f"({' '.join(str(5 * i + j) for i in range(5))})" for j in range(1, 6)
+                ).replace(") (", ")("),
+            ],
+        ),
         ("D4", ["()", "(1 4)(2 3)", "(1 2 3 4)"]),
         ("A4xZ5", ["()x()", "(1 2 3)x()", "(2 3 4)x()", "()x(1 2 3 4 5)"]),
     ],
@@ -104,6 +114,13 @@ def test_generators_and_the_identity_are_the_inputs_and_reach_every_element(grou
     assert chisquare(counts).pvalue > 1e-4
     assert task.alphabet_size == len(letters)
     assert np.unique(batch.targets).size == task.vocab_size
+
+
+@pytest.mark.parametrize("group", ["S5", "A5", "Z60", "A4xZ5", "D5", "Z512"])
+def test_short_words_over_generators_reach_every_element(group):
+    task = tasks.create("group_word", group=group, tokens="generators")
+    *_, chance = task._walk(46 if group == "Z512" else 16)
+    assert (chance > 0).all()
 
 
 def test_cyclic_groups_have_two_names_and_one_stream():
