@@ -14,16 +14,14 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import can_return_tuple
 from typing_extensions import override
 
+from lt2theory.hf.arguments import check_loss, kept_logits, last_logits
 from lt2theory.hf.cache import LoopedLTCache
 from lt2theory.hf.card import write_card
 from lt2theory.hf.configuration import LoopedLTConfig
+from lt2theory.hf.generation import generation_cache
 from lt2theory.hf.losses import next_token_loss, training_loss
 from lt2theory.hf.masks import documents_of_mask
 from lt2theory.models import LoopedModel, read_leaving
-from lt2theory.models.reading import WORTH
-
-ROLLBACK = 16
-"""Tokens between snapshots where generation takes guesses back."""
 
 
 class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
@@ -128,7 +126,7 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
         states: tuple[Tensor, ...] | None = None
         loss = None
         if labels is not None:
-            _check_loss(input_ids, labels, cache, logits_to_keep)
+            check_loss(input_ids, labels, cache, logits_to_keep)
         if output_hidden_states and cache is not None:
             raise ValueError("output_hidden_states: True is not possible with a cache")
         if labels is not None and self.training:
@@ -137,17 +135,17 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
             trace = self.model.trace(input_ids, documents=ids)
             logits, states = trace.logits, trace.states
         elif self.config.leaves_early and not self.training:
-            logits = self._leave(input_ids, ids, cache, _last(logits_to_keep))
+            logits = self._leave(input_ids, ids, cache, last_logits(logits_to_keep))
         elif cache is not None:
-            logits = cache.read(input_ids, documents=ids, last_logits=_last(logits_to_keep))
+            logits = cache.read(input_ids, documents=ids, last_logits=last_logits(logits_to_keep))
         else:
-            last = _last(logits_to_keep)
+            last = last_logits(logits_to_keep)
             logits = self.model(input_ids, documents=ids, last_logits=last)
         if labels is not None and loss is None:
             assert logits is not None
             loss = next_token_loss(logits, labels, num_items_in_batch)
         return CausalLMOutputWithPast(
-            loss=loss, logits=_kept(logits, logits_to_keep), cache=cache, hidden_states=states
+            loss=loss, logits=kept_logits(logits, logits_to_keep), cache=cache, hidden_states=states
         )
 
     def _leave(
@@ -185,40 +183,17 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> bool:
         if model_kwargs.get("cache") is not None or generation_config.use_cache is False:
             return False
-        kind = generation_config.cache_implementation
-        if kind not in (None, "dynamic", "static"):
-            raise ValueError(
-                f"cache_implementation: {kind!r} is not allowed (None, 'dynamic' or 'static')"
-            )
-        rows = batch_size * max(generation_config.num_beams, generation_config.num_return_sequences)
-        guesses = generation_mode == GenerationMode.ASSISTED_GENERATION
-        taken_back = guesses or generation_config.is_assistant
-        if self.config.leaves_early and kind == "static":
-            raise ValueError("cache_implementation: 'static' runs and reads all loops")
-        one_by_one = generation_mode in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)
-        fixed = kind == "static" or (
-            kind is None
-            and one_by_one
-            and not taken_back
-            and not self.config.leaves_early
-            and self._gains_by_buffers(model_kwargs, max_cache_length)
-        )
-        limit = self.config.max_position_embeddings
-        most = max_cache_length + 1 if limit is None else min(max_cache_length + 1, limit)
-        model_kwargs["cache"] = LoopedLTCache(
+        model_kwargs["cache"] = generation_cache(
             self.model,
-            rows,
-            capacity=most if fixed else None,
-            snapshot_every=ROLLBACK if taken_back else None,
+            generation_config,
+            generation_mode,
+            model_kwargs,
+            batch_size=batch_size,
+            max_cache_length=max_cache_length,
+            limit=self.config.max_position_embeddings,
+            leaves_early=self.config.leaves_early,
         )
         return True
-
-    def _gains_by_buffers(self, model_kwargs: dict[str, Any], max_cache_length: int) -> bool:
-        """Whether steps from fixed buffers are faster: on a GPU, for texts of some length."""
-        mask = model_kwargs.get("attention_mask")
-        prompt = 0 if mask is None else mask.shape[1]
-        on_gpu = self.device.type == "cuda" and not torch.is_autocast_enabled("cuda")
-        return on_gpu and max_cache_length + 1 - prompt >= WORTH
 
     @override
     @torch.no_grad()
@@ -278,35 +253,3 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
         super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
         if is_main_process:
             write_card(self.model, Path(save_directory))
-
-
-def _last(logits_to_keep: int | Tensor) -> int | None:
-    """What `LoopedModel.forward` takes: None for all."""
-    return logits_to_keep or None if isinstance(logits_to_keep, int) else None
-
-
-def _kept(logits: Tensor | None, logits_to_keep: int | Tensor) -> Tensor | None:
-    """The positions that were asked for, of as many as were computed."""
-    if logits is None:
-        return None
-    if isinstance(logits_to_keep, int):
-        return logits[:, -logits_to_keep:] if logits_to_keep else logits
-    return logits[:, logits_to_keep]
-
-
-def _check_loss(
-    tokens: Tensor, labels: Tensor, cache: LoopedLTCache | None, logits_to_keep: int | Tensor
-) -> None:
-    """Refuse what has no loss.
-
-    Raises:
-        ValueError: Naming the argument.
-    """
-    if labels.shape != tokens.shape:
-        raise ValueError(
-            f"labels: shape {tuple(labels.shape)} must be that of input_ids, {tuple(tokens.shape)}"
-        )
-    if cache is not None and cache.get_seq_length():
-        raise ValueError("labels: a loss goes over whole texts; give no cache that has been used")
-    if not isinstance(logits_to_keep, int) or logits_to_keep:
-        raise ValueError("logits_to_keep: with labels all logits are needed; leave it at 0")
