@@ -33,7 +33,13 @@ def made_table(
         rows = list(_rows(cell, kl(cell), found(cell)))
         frame = pd.DataFrame(rows, columns=list(NUMBER_COLUMNS)).astype(NUMBER_COLUMNS)
         shared = cell.columns() | {"config_hash": cell.run().hash, "status": "done"}
-        shared |= {"outcome": "finished", "sessions": 1, "device": "made", "parameters": 1000}
+        shared |= {
+            "outcome": "finished",
+            "sessions": 1,
+            "device": "made",
+            "source": "x",
+            "parameters": 1000,
+        }
         if cell.facts.get("size"):
             shared["parameters"] = {"1m": 1, "3m": 3, "7m": 7}[str(cell.facts["size"])] * 10**6
         frames.append(frame.assign(**{name: shared.get(name) for name in CELL_COLUMNS}))

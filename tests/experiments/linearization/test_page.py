@@ -87,6 +87,23 @@ def test_predictions_are_kept_or_broken_by_the_numbers(whole: pd.DataFrame) -> N
     assert turned["More tokens bring every "] == "**broken**"
 
 
+@pytest.mark.parametrize(
+    ("claim", "study", "arm"),
+    [
+        ("Trained on windows of 51", "mixers", "gdn"),
+        ("The cache of the all-lin", "hybrids", "linear"),
+        ("More tokens bring every ", "sizes", None),
+    ],
+)
+def test_what_holds_for_all_is_open_while_a_cell_is_missing(
+    claim: str, study: str, arm: str | None, whole: pd.DataFrame
+) -> None:
+    assert verdicts(whole)[claim] == "kept"
+    about = [cell for cell in CELLS if cell.study == study and arm in (None, cell.arm)]
+    short = whole[whole["cell"] != about[-1].name]
+    assert verdicts(short)[claim] == "undecided"
+
+
 def test_an_arm_is_as_wide_as_its_seeds_together(whole: pd.DataFrame) -> None:
     rows = ended(whole, "mixers")
     both = pooled(rows, "gdn", KL)
