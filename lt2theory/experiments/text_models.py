@@ -50,7 +50,8 @@ def open_text_model(path: Path, *, device: torch.device | str = "cpu") -> TextMo
     Args:
         path: Folder of a run of `lt2 train`, or one that `LoopedLTForCausalLM.save_pretrained` and
             a tokenizer have written.
-        device: Where the model goes.
+        device: Where the model goes. On a CPU, kernels of a GPU that a run names are left to
+            'auto'.
 
     Returns:
         The model, with the dtype that it was saved in.
@@ -59,7 +60,7 @@ def open_text_model(path: Path, *, device: torch.device | str = "cpu") -> TextMo
         ValueError: The folder holds neither.
     """
     if (path / "corpus.json").is_file() and run_status(path) != "absent":
-        return TextModel(load_lm(path)[0].to(device).eval(), run_tokenizer(path))
+        return TextModel(load_lm(path, device=device)[0].eval(), run_tokenizer(path))
     config = path / "config.json"
     if not config.is_file() or read_json(config).get("model_type") != "looped_lt":
         raise ValueError(

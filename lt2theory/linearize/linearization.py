@@ -199,12 +199,11 @@ class Linearization:
 
     def _student(self, number: int) -> LoopedModel:
         """The student after a stage, or before the first one, on this process's device."""
+        dtype, device = self.teacher.dtype, self.session.ranks.device
         if number == 0:
-            student = load_start(self.folder, self.configs[0], self.teacher.dtype)
-        else:
-            name = self.recipe.stages[number - 1].name
-            student = load_lm(stage_folder(self.folder, number, name))[0]
-        return student.to(device=self.session.ranks.device, dtype=self.teacher.dtype)
+            return load_start(self.folder, self.configs[0], dtype, device=device)
+        folder = stage_folder(self.folder, number, self.recipe.stages[number - 1].name)
+        return load_lm(folder, device=device)[0].to(dtype)
 
     def _is_lost(self, found: RecoveryRecord | None) -> bool:
         """Whether a comparison gave no numbers: the student's weights have diverged."""

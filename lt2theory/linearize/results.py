@@ -165,43 +165,51 @@ def has_start(folder: Path) -> bool:
     return (folder / START / MODEL).is_file()
 
 
-def load_start(folder: Path, config: LoopedConfig, dtype: torch.dtype) -> LoopedModel:
+def load_start(
+    folder: Path,
+    config: LoopedConfig,
+    dtype: torch.dtype,
+    *,
+    device: torch.device | str = "cpu",
+) -> LoopedModel:
     """Read a student before its first stage.
 
     Args:
         folder: Folder of the linearization.
         config: Config of the student.
         dtype: Of its weights.
+        device: Where it goes. On a CPU, kernels of a GPU that `config` names are left to 'auto'.
 
     Returns:
-        The student, on the CPU.
+        The student.
 
     Raises:
         ValueError: The file cannot be read, or is of another model.
     """
-    model = LoopedModel(config).to(dtype)
+    model = LoopedModel(config.on(device)).to(device, dtype)
     load_weights(folder / START, model)
     return model
 
 
-def load_student(folder: Path) -> LoopedModel:
+def load_student(folder: Path, *, device: torch.device | str = "cpu") -> LoopedModel:
     """Read the student of a linearization, as far as it was trained.
 
     Args:
         folder: Folder of a linearization, or of one of its stages.
+        device: Where it goes. On a CPU, kernels of a GPU that it names are left to 'auto'.
 
     Returns:
-        The student with the weights of the newest checkpoint, on the CPU.
+        The student with the weights of the newest checkpoint.
 
     Raises:
         ValueError: The folder is neither, or no stage has a checkpoint yet.
     """
     kind = RunFolder.open(folder).kind
     if kind == STAGE_KIND:
-        return load_lm(folder)[0]
+        return load_lm(folder, device=device)[0]
     if kind != KIND:
         raise ValueError(f"{folder} holds a {kind} run; expected a {KIND} run or a stage of one")
     for stage in sorted((folder / STAGES).glob("*-*"), reverse=True):
         if RunFolder.open(stage).checkpoints():
-            return load_lm(stage)[0]
+            return load_lm(stage, device=device)[0]
     raise ValueError(f"{folder} has no checkpoint yet")

@@ -15,6 +15,7 @@ from lt2theory.models import LoopedModel
 from lt2theory.models.parameters import parameter_count
 from lt2theory.runs import RunFolder, read_json
 from lt2theory.runs.environment import last_environment
+from lt2theory.runs.found import found as what_is_at
 from lt2theory.training import load_model
 from lt2theory.training.lm import load_lm
 from lt2theory.training.lm.session import KIND as LM
@@ -59,7 +60,7 @@ def load_teacher(
             Llama, or a run of ours (of text, of a curriculum, a linearization). Nothing is
             downloaded, no code of a checkpoint runs.
         dtype: Of its weights. bfloat16 halves memory; its logits then differ in the third digit.
-        device: Where it is put.
+        device: Where it is put. On a CPU, kernels of a GPU that a run names are left to 'auto'.
         field: What the path is called in refusals.
 
     Returns:
@@ -74,23 +75,22 @@ def load_teacher(
     if not (path / CONFIG).is_file():
         raise ValueError(
             f"{field}: {str(path)!r} is not allowed (must be a Hugging Face checkpoint, a run's "
-            f"folder, or a {_GGUF} file)"
+            f"folder, or a {_GGUF} file); found {what_is_at(path)}"
         )
     if "model_type" in read_json(path / CONFIG):
         model = load_llama(FolderSource(path), dtype=dtype)
         return frozen(model.to(device), path.resolve().name, "folder")
-    model = _load_run(path).to(device=device, dtype=dtype)
-    return frozen(model, path.resolve().name, "run")
+    return frozen(_load_run(path, device).to(dtype), path.resolve().name, "run")
 
 
-def _load_run(path: Path) -> LoopedModel:
+def _load_run(path: Path, device: torch.device | str) -> LoopedModel:
     """The model of a run of ours: of `lt2 train`, of a linearization, or of a curriculum."""
     kind = RunFolder.open(path).kind
     if kind == LM:
-        return load_lm(path)[0]
+        return load_lm(path, device=device)[0]
     if kind in (LINEARIZATION, STAGE_KIND):
-        return load_student(path)
-    return load_model(path)[0]
+        return load_student(path, device=device)
+    return load_model(path, device=device)[0]
 
 
 def made_by(path: Path) -> str:

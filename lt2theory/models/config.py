@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from pydantic import model_serializer, model_validator
 
 from lt2theory.cards import config_card
@@ -11,6 +12,7 @@ from lt2theory.mixers.options import RopeScaling
 from lt2theory.models.config_checks import check_config
 from lt2theory.models.config_layers import LayeredConfig
 from lt2theory.models.pattern import LayerSpec
+from lt2theory.ops import KERNELS
 
 _YOUNGER = {
     "linear_head_dim",
@@ -76,6 +78,19 @@ class LoopedConfig(LayeredConfig):
             self.rope_high,
             self.rope_original_length,
         )
+
+    def on(self, device: torch.device | str) -> "LoopedConfig":
+        """The same model on a device: kernels of a GPU that it names are left to 'auto' on a CPU.
+
+        Args:
+            device: Where the model goes.
+
+        Returns:
+            The configuration; every weight has the same name and shape.
+        """
+        if torch.device(device).type != "cpu" or self.backend not in KERNELS:
+            return self
+        return self.model_copy(update={"backend": "auto"})
 
     def mixer_options(self, layer: LayerSpec) -> MixerOptions:
         """Sizes and switches of one layer's mixer.

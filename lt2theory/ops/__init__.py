@@ -19,6 +19,7 @@ from lt2theory.ops.recurrence import run_factors as run_factors
 from lt2theory.ops.reference import apply_factor as apply_factor
 from lt2theory.ops.reference import state_dtype as state_dtype
 from lt2theory.ops.registry import BACKENDS as BACKENDS
+from lt2theory.ops.registry import KERNELS as KERNELS
 from lt2theory.ops.sparse.dsa import INDEXED_ATTENTIONS as INDEXED_ATTENTIONS
 from lt2theory.ops.sparse.dsa import explain_indexed_attention as explain_indexed_attention
 from lt2theory.ops.sparse.dsa import indexed_attention as indexed_attention

@@ -16,6 +16,9 @@ from tasks.names import unknown_name
 BACKENDS = ("auto", "reference", "chunked", "fla", "triton")
 """Every name that a model may ask for. An op without such a backend chooses as for `auto`."""
 
+KERNELS = ("fla", "triton")
+"""Backends whose kernels run on a GPU alone, and choose their block sizes by measuring."""
+
 Workload = TypeVar("Workload")
 Runner = TypeVar("Runner")
 
@@ -80,7 +83,7 @@ class Choice(Generic[Workload, Runner]):
 
 def _not_repeatable(name: str) -> str | None:
     """Why `auto` leaves out kernels whose sums have no fixed order while torch is deterministic."""
-    if name not in ("fla", "triton") or not torch.are_deterministic_algorithms_enabled():
+    if name not in KERNELS or not torch.are_deterministic_algorithms_enabled():
         return None
     return (
         "its kernels measure block sizes or add atomically, so another run may add in other orders"

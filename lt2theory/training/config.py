@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, model_serializer, model_validator
 
 from lt2theory.models import LoopedConfig
+from lt2theory.ops import KERNELS
 from lt2theory.training.config_parts import Frozen, OptimiserConfig, TaskConfig
 from lt2theory.training.exact_start import check_fits
 
@@ -120,7 +121,7 @@ class CurriculumConfig(Frozen):
             )
         if not self.label.isprintable():
             raise ValueError(f"label: got {self.label!r}, allowed is one line of printable text")
-        if self.deterministic and self.model.backend in ("fla", "triton"):
+        if self.deterministic and self.model.backend in KERNELS:
             raise ValueError(
                 f"deterministic: got True with model.backend={self.model.backend!r}, whose kernels "
                 "choose their block sizes by measuring; allowed backends: auto, chunked, reference"

@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+
 from lt2theory.models import LoopedModel
 from lt2theory.runs import Progress, RunFolder, read_json, write_json
 from lt2theory.runs.environment import capture, record
@@ -16,7 +18,7 @@ from lt2theory.training.lines import candidate_line
 from lt2theory.training.records import Candidate, Candidates, CurriculumSummary, checked
 from lt2theory.training.runtime import Runtime, torch_threads
 from lt2theory.training.seat import Seat
-from lt2theory.training.selection import new_model, select_learning_rate
+from lt2theory.training.selection import select_learning_rate
 from lt2theory.training.signals import StopRequest, stop_requests
 from lt2theory.training.trainer import CurriculumTrainer
 
@@ -122,15 +124,19 @@ def load_summary(folder: Path) -> CurriculumSummary:
     return checked(CurriculumSummary, _open(folder).summary(), folder / SUMMARY)
 
 
-def load_model(run_folder: Path) -> tuple[LoopedModel, CurriculumConfig]:
+def load_model(
+    run_folder: Path, *, device: torch.device | str = "cpu"
+) -> tuple[LoopedModel, CurriculumConfig]:
     """Read the model that a run has trained so far.
 
     Args:
         run_folder: The folder of a curriculum run, finished or not.
+        device: Where the model goes. On a CPU, kernels of a GPU that the run names are left to
+            'auto'.
 
     Returns:
-        The model with the weights of the newest checkpoint, on the CPU, and the run's resolved
-        configuration.
+        The model with the weights of the newest checkpoint, and the run's own resolved
+        configuration, whatever the model's own says of backends.
 
     Raises:
         ValueError: The folder is not a curriculum run, or has no checkpoint yet.
@@ -140,7 +146,7 @@ def load_model(run_folder: Path) -> tuple[LoopedModel, CurriculumConfig]:
     checkpoints = run.checkpoints()
     if not checkpoints:
         raise ValueError(f"{run_folder} has no checkpoint yet")
-    model = new_model(config, Runtime.of("cpu", "float32"))
+    model = LoopedModel(config.model.on(device)).to(device)
     load_weights(checkpoints[0], model)
     return model, config
 

@@ -8,7 +8,9 @@ import torch
 
 from lt2theory.cli import main
 from lt2theory.experiments.analyze import analyze_run
+from lt2theory.runs import RunFolder
 from lt2theory.training import CurriculumConfig, TaskConfig, run_curriculum
+from tests.kernel_runs import name_kernels
 
 
 @pytest.fixture
@@ -49,6 +51,16 @@ def trained(tmp_path):
 
 def text_of(analysis):
     return " ".join(" ".join(found) for found in analysis.facts["findings"].values())
+
+
+def test_a_run_of_a_gpu_is_analysed_on_the_cpu(trained, capsys):
+    folder = trained(loop_state="accumulate", num_loops=1)
+    expected = analyze_run(folder, instances=3)
+    name_kernels(folder)
+    assert main(["analyze", str(folder), "--instances", "3"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("report.html")
+    found = analyze_run(folder, instances=3)
+    assert found.facts["findings"] == expected.facts["findings"]
 
 
 def test_a_word_problem_under_accumulate(trained, capsys, tmp_path):
@@ -113,6 +125,14 @@ def test_a_mixer_that_erases_nothing_says_so(trained):
     found = analysis.facts["findings"]["The group, element by element"]
     assert len(found) == 1
     assert found[0].startswith("This comparison does not apply: no mixer here erases")
+
+
+def test_runs_of_other_kinds_are_refused(tmp_path):
+    identity = {"label": "x", "seed": 0, "task": "none"}
+    with RunFolder.writing(tmp_path / "run", kind="linearize", config={}, identity=identity):
+        pass
+    with pytest.raises(ValueError, match="holds a linearize run; expected a run of 'lt2 curr"):
+        analyze_run(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ import pytest
 from lt2theory.experiments.cells import Cell
 from lt2theory.experiments.study_cells import loops
 from lt2theory.experiments.study_rank_rows import FILE, RANKS, rank_rows
-from lt2theory.experiments.study_ranks import main, measure
+from lt2theory.experiments.study_ranks import main, measure, measured
 from lt2theory.experiments.study_table import TABLE, read_study_table, study_table
 from lt2theory.experiments.study_words import exact_start
 from lt2theory.runs import RunFolder, Study, read_json, write_json
 from lt2theory.training import CurriculumConfig, run_curriculum
+from tests.kernel_runs import name_kernels
 
 
 @pytest.fixture
@@ -43,6 +44,14 @@ def test_a_model_is_measured_once(trained: tuple[Cell, RunFolder]) -> None:
     table = study_table((cell,), run.path.parent)
     rows = table[table["split"] == RANKS]
     assert rows[["metric", "value", "cell"]].to_numpy().tolist() == [["entropy_rank", 1.5, "exact"]]
+
+
+def test_a_model_that_a_gpu_trained_is_measured_on_the_cpu(trained: tuple[Cell, RunFolder]) -> None:
+    _, run = trained
+    expected = measured(run.path)
+    name_kernels(run.path)
+    assert measure([RunFolder.open(run.path)]) == 1
+    assert read_json(run.path / FILE) == expected
 
 
 def test_other_tasks_and_mixers_have_no_rank_to_measure(saved_run: Any) -> None:

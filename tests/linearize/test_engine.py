@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,13 +17,14 @@ from lt2theory.linearize.construct import build_student
 from lt2theory.linearize.divergence import recovery
 from lt2theory.linearize.engine import run_recipe
 from lt2theory.linearize.hybrids import student_config
-from lt2theory.linearize.results import LinearizeSummary, load_student
+from lt2theory.linearize.results import LinearizeSummary, load_start, load_student
 from lt2theory.linearize.sources import Sources, weights_fingerprint
 from lt2theory.linearize.teachers import load_teacher, made_by
 from lt2theory.linearize.texts import eval_tokens
 from lt2theory.training import Interrupted
 from lt2theory.training.lm import Execution
 from lt2theory.training.lm.step import LmStepper
+from tests.kernel_runs import name_kernels
 from tests.linearize.runs import TEACHER, different, make_recipe, make_sources
 
 # Another commit between the two halves of a run is no matter here.
@@ -319,3 +321,19 @@ def test_a_student_can_be_a_teacher(
     assert ", on cpu, source revision " in made_by(undisturbed[1])
     last = load_teacher(undisturbed[1] / undisturbed[0].stages[-1].folder)
     assert weights_fingerprint(last.model) == weights_fingerprint(again.model)
+
+
+def test_kernels_of_a_gpu_are_left_out_on_a_cpu(
+    undisturbed: tuple[LinearizeSummary, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed[1], folder)
+    name_kernels(folder / undisturbed[0].stages[-1].folder, "fla")
+    tokens = torch.arange(14).reshape(2, 7)
+    expected = load_student(undisturbed[1])
+    for student in (load_student(folder), load_teacher(folder).model):
+        assert student.config.backend == "auto"
+        torch.testing.assert_close(student(tokens), expected(tokens))
+    first = load_student(folder / undisturbed[0].stages[0].folder)
+    config = first.config.model_copy(update={"backend": "triton"})
+    assert load_start(folder, config, first.dtype)(tokens).isfinite().all()

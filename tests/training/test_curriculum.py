@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from lt2theory.ops import KERNELS
 from lt2theory.runs import DiskFullError, RunFolder, config_hash, run_table
 from lt2theory.runs import store as run_store
 from lt2theory.training import (
@@ -25,6 +26,7 @@ from lt2theory.training import (
 )
 from lt2theory.training.draws import held_out_batch
 from tasks import Task
+from tests.kernel_runs import name_kernels
 
 CHILD = """
 import sys
@@ -313,6 +315,20 @@ def test_the_loaded_model_is_the_tested_one(tmp_path: Path, make_config: Any) ->
         batch = held_out_batch(task, config, test.stage)
         again, curves = evaluate(model, task, batch, Runtime.of("cpu", "float32"))
         assert (again, curves) == (test.evaluation, test.curves)
+
+
+@pytest.mark.parametrize("backend", KERNELS)
+def test_kernels_of_a_gpu_are_left_out_on_a_cpu(
+    tmp_path: Path, make_config: Any, backend: str
+) -> None:
+    config = make_config(stages=(12,), test_stages=(), step_budget=1)
+    run_curriculum(config, tmp_path / "run")
+    expected, _ = load_model(tmp_path / "run")
+    name_kernels(tmp_path / "run", backend)
+    model, own = load_model(tmp_path / "run")
+    assert (model.config.backend, own.model.backend) == ("auto", backend)
+    tokens = torch.arange(14).reshape(2, 7) % own.model.vocab_size
+    torch.testing.assert_close(model.trace(tokens).logits, expected.trace(tokens).logits)
 
 
 def test_what_cannot_be_loaded_is_named(tmp_path: Path, make_config: Any) -> None:

@@ -2,18 +2,17 @@
 
 from pathlib import Path
 
+import torch
+
 from lt2theory.models import LoopedModel
 from lt2theory.runs import Progress, RunFolder
 from lt2theory.runs.layout import CONFIG
 from lt2theory.training.lm.config import LmConfig, resolve
 from lt2theory.training.lm.options import Execution
-from lt2theory.training.lm.placement import starting_model
-from lt2theory.training.lm.ranks import Ranks
 from lt2theory.training.lm.records import LmSummary
 from lt2theory.training.lm.restoring import load_weights
 from lt2theory.training.lm.session import KIND, STAGE_KIND, open_session, train_in
 from lt2theory.training.records import checked
-from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import Corpus
 
 
@@ -58,14 +57,17 @@ def run_lm(
         )
 
 
-def load_lm(folder: Path) -> tuple[LoopedModel, LmConfig]:
+def load_lm(folder: Path, *, device: torch.device | str = "cpu") -> tuple[LoopedModel, LmConfig]:
     """Read the model that a run has trained so far.
 
     Args:
         folder: The run's folder, finished or not.
+        device: Where the model goes. On a CPU, kernels of a GPU that the run names are left to
+            'auto'.
 
     Returns:
-        The model with the weights of the newest checkpoint, on the CPU, and the configuration.
+        The model with the weights of the newest checkpoint, and the run's own configuration,
+        whatever the model's own says of backends.
 
     Raises:
         ValueError: The folder is not a language-model run, or has no checkpoint yet.
@@ -78,7 +80,6 @@ def load_lm(folder: Path) -> tuple[LoopedModel, LmConfig]:
     checkpoints = run.checkpoints()
     if not checkpoints:
         raise ValueError(f"{folder} has no checkpoint yet")
-    alone = Ranks(0, 1, Runtime.of("cpu", "float32").device)
-    model = starting_model(config.model, config.seed, alone, config.weight_dtype)
+    model = LoopedModel(config.model.on(device)).to(device, config.weight_dtype)
     load_weights(checkpoints[0], model)
     return model, config

@@ -21,6 +21,7 @@ from lt2theory.training.lm import Execution, LmConfig, LmOptimiserConfig, load_l
 from lt2theory.training.lm import checkpoint as checkpoint_module
 from lt2theory.training.lm.step import LmStepper
 from lt2theory.training.text import Corpus, CorpusConfig, prepare
+from tests.kernel_runs import name_kernels
 from tests.training.lm.conftest import MakeLm
 
 Lines = Callable[[Path], list[dict[str, Any]]]
@@ -267,6 +268,18 @@ def test_steps_that_are_not_finite_change_nothing_and_end_the_run(
     assert events == [3, 6, 7, 8]
     weights = load_lm(tmp_path / "run")[0].parameters()
     assert all(bool(parameter.isfinite().all()) for parameter in weights)
+
+
+def test_kernels_of_a_gpu_are_left_out_on_a_cpu(
+    corpus: Corpus, make_lm: MakeLm, tmp_path: Path
+) -> None:
+    run_lm(make_lm(steps=1), Execution(), data=corpus.folder, folder=tmp_path / "run")
+    expected, _ = load_lm(tmp_path / "run")
+    name_kernels(tmp_path / "run")
+    model, own = load_lm(tmp_path / "run")
+    assert (model.config.backend, own.model.backend) == ("auto", "triton")
+    tokens = torch.arange(14).reshape(2, 7)
+    torch.testing.assert_close(model(tokens), expected(tokens))
 
 
 def test_an_evaluation_that_is_no_number_ends_the_run(
