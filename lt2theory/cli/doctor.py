@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lt2theory.cli.errors import CHECK_FAILED, DONE, UsageError
 from lt2theory.cli.output import JsonCopy, check_files
-from lt2theory.cli.parsing import parse
+from lt2theory.cli.parsing import parse, refuse_empty
 
 IMPORTS: tuple[str, ...] = ()
 """Modules that the measuring processes import first; tests plant faulty backends through them."""
@@ -67,6 +67,7 @@ def run(argv: list[str]) -> int:
         "Run every mixer's op on every backend of this machine and compare values and gradients "
         "with the reference in float64. The exit code is 1 if something is wrong, crashes or hangs."
     )
+    refuse_empty(argv, "--mixers", "--backends")
     options, copy = parse("lt2 doctor", argv, description, options=DoctorOptions, copy=JsonCopy)
     if options.quick and options.full:
         raise UsageError("--quick: not together with --full")

@@ -48,6 +48,21 @@ def parse(prog: str, argv: Sequence[str], description: str, **parts: Any) -> tup
     return tuple(getattr(parsed, name) for name in parts)
 
 
+def refuse_empty(argv: Sequence[str], *flags: str) -> None:
+    """Refuse a choice of nothing where leaving a flag out means everything.
+
+    Args:
+        argv: The arguments.
+        flags: Flags that take any number of values.
+
+    Raises:
+        UsageError: One of them stands there without a value.
+    """
+    for word, following in zip(argv, [*argv, "--"][1:], strict=True):
+        if word in flags and following.startswith("--"):
+            raise UsageError(f"{word}: no value given (leave it out for all)")
+
+
 def leading_name(
     argv: Sequence[str], names: Iterable[str], *, usage: str, what: str, default: str | None = None
 ) -> tuple[str, list[str]]:

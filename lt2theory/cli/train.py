@@ -95,7 +95,7 @@ def _start(argv: list[str]) -> "tuple[LmConfig, Execution]":
 def _named(argv: list[str], flag: str) -> str | None:
     """What follows a flag, the last time that it is given."""
     name = None
-    for word, following in zip(argv, [*argv[1:], None], strict=True):
+    for word, following in zip(argv, [*argv, None][1:], strict=True):
         given, equals, value = word.partition("=")
         if given == flag:
             name = value if equals else following

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lt2theory.cli.errors import CHECK_FAILED, DONE, UsageError
 from lt2theory.cli.output import JsonCopy, check_files
-from lt2theory.cli.parsing import parse
+from lt2theory.cli.parsing import parse, refuse_empty
 
 if TYPE_CHECKING:
     from proofs_checks.runner import Outcome
@@ -45,6 +45,7 @@ def run(argv: list[str]) -> int:
         "Check the claims of docs/theory.md again, each with the evidence that it names. The exit "
         "code is 1 if a verdict is not the one that the ledger expects."
     )
+    refuse_empty(argv, "--only")
     options, copy = parse("lt2 verify", argv, description, options=VerifyOptions, copy=JsonCopy)
     check_files({"--json": copy.json, "--html": options.html, "--page": options.page})
     if options.page is not None and (options.only or options.fast):

@@ -14,6 +14,7 @@ from lt2theory.report.analysis_report import analysis_report
 from lt2theory.report.html import write_report
 from lt2theory.runs import RunFolder, write_table
 from lt2theory.training import CurriculumConfig, load_model
+from lt2theory.training.curriculum import KIND as CURRICULUM
 from lt2theory.training.lm.session import KIND as LM
 from tasks import Batch, Task
 
@@ -67,6 +68,10 @@ def analyze_run(
     if instances < 1:
         raise ValueError(f"instances: {instances} is not allowed (must be >= 1)")
     run = RunFolder.open(folder)
+    if run.kind not in (CURRICULUM, LM):
+        raise ValueError(
+            f"{folder} holds a {run.kind} run; expected a run of 'lt2 curriculum' or 'lt2 train'"
+        )
     if run.kind == LM:
         _refuse("stage", stage, "of language models there are no stages")
         tables, facts = measure_text(run, data=data, windows=instances, seed=seed)

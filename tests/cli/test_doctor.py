@@ -130,6 +130,8 @@ def test_an_interrupt_goes_on_with_the_state(
             "--mixers: 'gdm' is not allowed, perhaps you meant gdn (choose from full, window, ",
         ),
         ("--backends zzz", "--backends: 'zzz' is not allowed (choose from reference, chunked, "),
+        ("--mixers --full", "--mixers: no value given (leave it out for all)"),
+        ("--backends", "--backends: no value given (leave it out for all)"),
         ("--device tpu", "--device: 'tpu' is not there (choose from cpu"),
         ("--limit 0", "--limit: 0.0 is not allowed (should be greater than 0)"),
         ("--workers 0", "--workers: 0 is not allowed (should be greater than or equal to 1)"),

@@ -51,6 +51,11 @@ def test_a_run_leaves_its_summary_and_is_not_done_twice(
     assert "run of another configuration" in capsys.readouterr().err
 
 
+def test_without_arguments_the_corpus_is_missed(capsys: Output) -> None:
+    assert main(["train"]) == 2
+    assert "lt2: error: --data: no value given (required)" in capsys.readouterr().err
+
+
 def test_a_recipe_gives_the_defaults(data: Path, tmp_path: Path, capsys: Output) -> None:
     out, options = tmp_path / "run", ["train", "--data", str(data), *TINY.split()]
     changed = ["--recipe", "byte-10m-8min", "--device", "cpu", "--dtype", "float32"]

@@ -72,6 +72,15 @@ def test_only_some(claims, capsys: pytest.CaptureFixture[str]) -> None:
     assert "'Q9' is not allowed (" in error
 
 
+@pytest.mark.parametrize("argv", [["--only"], ["--only", "--fast"]])
+def test_only_nothing_is_not_everything(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", *argv]) == 2
+    said = "lt2: error: --only: no value given (leave it out for all)\n"
+    assert capsys.readouterr().err == said
+
+
 def test_files_are_refused_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "--json", "/nowhere/at/all.json"]) == 2
     assert "--json" in capsys.readouterr().err

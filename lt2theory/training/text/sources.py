@@ -11,6 +11,7 @@ from pathlib import Path
 from lt2theory.training.text.config import CorpusConfig
 from lt2theory.training.text.cutting import cut
 from lt2theory.training.text.documents import DATASET, Document, Source, encoded
+from tasks.names import CLOSE, nearest
 
 EXCERPT = "excerpt"
 TEXT_SUFFIXES = (".txt", ".md", ".rst", ".text")
@@ -44,7 +45,8 @@ def open_source(name: str, config: CorpusConfig) -> Source:
     if path.is_file():
         return FileSource(path.parent, (path,), config)
     if not path.is_dir():
-        raise ValueError(f"sources: {name!r} is not allowed (no such file or folder)")
+        hint = f", perhaps you meant {EXCERPT}" if nearest(name, [EXCERPT], alike=CLOSE) else ""
+        raise ValueError(f"sources: {name!r} is not allowed{hint} (no such file or folder)")
     found = tuple(_below(path, config.glob))
     if not found:
         wanted = " or ".join(SUFFIXES) if config.glob == _ANY else repr(config.glob)

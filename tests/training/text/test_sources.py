@@ -92,6 +92,8 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"sources: .* \(no such file or folder\)"):
         read(tmp_path / "none")
+    with pytest.raises(ValueError, match=r"'excerp' is not allowed, perhaps you meant excerpt"):
+        read(Path("excerp"))
     with pytest.raises(ValueError, match=r"\(no file of it matches .txt or "):
         read(tmp_path)
 
