@@ -172,17 +172,19 @@ def plain_rate(config: CurriculumConfig, seconds: float) -> Rate:
     """Steps of one model of FLA layers, one operation after the other.
 
     Args:
-        config: A resolved configuration on "cuda".
+        config: A resolved configuration; on "cuda", but for tests.
         seconds: Time of the count.
 
     Returns:
         The count.
     """
     runtime = Runtime.of(config.device, config.dtype)
-    torch.cuda.reset_peak_memory_stats()
+    on_gpu = config.device == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
     torch.manual_seed(config.seed)
-    model: Any = FlaLoop(config.model).to(runtime.device)
+    model = FlaLoop(config.model).to(runtime.device)
     optimiser = make_optimiser(model, config.optimiser)
     task, stage = config.task.create(), config.stages[0]
 
@@ -200,7 +202,7 @@ def plain_rate(config: CurriculumConfig, seconds: float) -> Rate:
         steps += 1
     passed = time.perf_counter() - ready
     way = f"FLA {model.layer}, eager"
-    return Rate(way, 1, 60 * steps / passed, ready - began, _peak())
+    return Rate(way, 1, 60 * steps / passed, ready - began, _peak(on_gpu))
 
 
 def shared_rate(configs: list[CurriculumConfig], seconds: float) -> Rate:
@@ -238,8 +240,8 @@ def shared_rate(configs: list[CurriculumConfig], seconds: float) -> Rate:
         raise RuntimeError(f"study: the cells did not run side by side: {failed}")
     (start, before), (end, after) = marks[0], marks[-1]
     rate = 60 * (after - before) / (end - start)
-    return Rate("engine", len(configs), rate, start - began, _peak() if on_gpu else 0.0)
+    return Rate("engine", len(configs), rate, start - began, _peak(on_gpu))
 
 
-def _peak() -> float:
-    return float(torch.cuda.max_memory_allocated()) / 2**30
+def _peak(on_gpu: bool) -> float:
+    return float(torch.cuda.max_memory_allocated()) / 2**30 if on_gpu else 0.0

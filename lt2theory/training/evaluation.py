@@ -1,14 +1,16 @@
 """Accuracies of a model on a batch, with intervals, and accuracy along the sequence."""
 
 import math
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64
 from pydantic import BaseModel, ConfigDict
+from torch import Tensor
 from torch.nn import functional as F
 
-from lt2theory.models import LoopedModel
+from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training.runtime import Runtime
 from tasks import Batch, Task
 
@@ -102,8 +104,36 @@ def wilson(mean: float, n: int) -> Interval:
     return Interval(low=ends(low)[0], high=ends(high)[1])
 
 
+@runtime_checkable
+class Answering(Protocol):
+    """What `predict` needs of a model: `LoopedModel` has it, and so have stand-ins of benches."""
+
+    training: bool
+    config: LoopedConfig
+
+    def eval(self) -> object:
+        """Leave training mode."""
+
+    def train(self, mode: bool = True) -> object:
+        """Enter training mode, or leave it.
+
+        Args:
+            mode: Whether to enter it.
+        """
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """Logits of every position.
+
+        Args:
+            tokens: Token ids `[b t]`.
+
+        Returns:
+            Logits `[b t vocab]`.
+        """
+
+
 def predict(
-    model: LoopedModel, batch: Batch, runtime: Runtime
+    model: Answering, batch: Batch, runtime: Runtime
 ) -> tuple[Bool[np.ndarray, "b t"], Float64[np.ndarray, "b t"]]:
     """Let a model answer a batch.
 

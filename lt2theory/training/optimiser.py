@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lt2theory.models import LoopedModel
 from lt2theory.training.config_parts import OptimiserConfig
 from lt2theory.training.runtime import Runtime
 from tasks import Batch
@@ -134,7 +133,7 @@ def masked_loss_of_fixed_shape(logits: Tensor, targets: Tensor, mask: Tensor) ->
 
 
 def clipped_gradients(
-    model: LoopedModel,
+    model: nn.Module,
     batch: tuple[Tensor, Tensor, Tensor],
     *,
     clip: float | None,
@@ -145,7 +144,7 @@ def clipped_gradients(
     """The part of a step before the optimiser's.
 
     Args:
-        model: The model; its gradients are replaced.
+        model: The model, called as `LoopedModel` is; its gradients are replaced.
         batch: Inputs, targets and mask `[b t]`.
         clip: Largest gradient norm, or None.
         runtime: Device and precision.
@@ -192,7 +191,7 @@ def finite_result(values: Mapping[str, float]) -> StepResult:
 
 
 def train_step(
-    model: LoopedModel,
+    model: nn.Module,
     optimiser: torch.optim.Optimizer,
     batch: Batch,
     *,
@@ -204,7 +203,7 @@ def train_step(
     """Take one optimisation step.
 
     Args:
-        model: The model, changed in place.
+        model: The model, called as `LoopedModel` is; changed in place.
         optimiser: Its optimiser, changed in place.
         batch: Training examples.
         learning_rate: For this step.

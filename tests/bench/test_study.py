@@ -1,12 +1,15 @@
 """Steps of cells side by side are counted on a CPU too; the rest needs a GPU."""
 
 import re
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from lt2theory.bench import study
-from lt2theory.bench.study import WORKLOADS, Workload, bench_study
+from lt2theory.bench.study import WORKLOADS, Workload, bench_study, plain_rate
 from lt2theory.models import LoopedModel
 from lt2theory.training import TaskConfig
 
@@ -20,6 +23,27 @@ def test_steps_of_all_cells_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
     assert (table["steps_per_minute"] > 0).all()
     assert list(table["ms"] * table["steps_per_minute"]) == pytest.approx([6e4, 6e4])
     assert (table["ready_s"] > 0).all()
+
+
+class PlainLayer(nn.Module):
+    """Takes the arguments of FLA's layer and gives what it gives: a tuple."""
+
+    def __init__(self, hidden_size: int, **sizes: object) -> None:
+        super().__init__()
+        self.mix = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        return self.mix(x), None
+
+
+def test_steps_of_plain_layers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of FLA's layers, with others in their place: there is no GPU."""
+    monkeypatch.setitem(sys.modules, "fla.layers", SimpleNamespace(GatedDeltaNet=PlainLayer))
+    monkeypatch.setitem(sys.modules, "fla.ops.common.chunk_o", SimpleNamespace())
+    rate = plain_rate(TINY.config(device="cpu"), 0.2)
+    assert (rate.way, rate.at_once, rate.peak_gib) == ("FLA GatedDeltaNet, eager", 1, 0)
+    assert rate.steps_per_minute > 0
+    assert rate.ready_s > 0
 
 
 def test_workloads_are_runs_that_do_not_end() -> None:
@@ -40,7 +64,7 @@ def test_a_machine_without_a_gpu_is_refused() -> None:
 
 
 def test_an_unknown_workload_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"workloads: 'word' is not allowed .choose from words, "):
+    with pytest.raises(ValueError, match=r"'word' is not allowed, perhaps you meant words .choose"):
         bench_study(("word",))
 
 
