@@ -30,7 +30,7 @@ from lt2theory.experiments.study_tables import (
 )
 from lt2theory.experiments.study_views import best_hybrids
 from lt2theory.experiments.study_word_tables import rank_records, word_records
-from lt2theory.experiments.study_words import LENGTHS
+from lt2theory.experiments.study_words import LENGTHS, SETTLED
 from lt2theory.report.markdown import record_table
 from lt2theory.report.tables import counted
 
@@ -119,12 +119,14 @@ def _word_setting() -> str:
         f"One DeltaNet block of width 128 without convolution; words of up to {LENGTHS[-1]} "
         "tokens, pass mark 0.99 at the last token. Letters are the identity and a few generators, "
         "which need as many loops as all elements do (E8): (1 2) and (1 2 3 4 5) of S5, (1 2 3) "
-        "and (1 2 3 4 5) of A5, (1 2) and (1 2 3 4) of S4; S3 has all six. (With all 120 elements "
-        "of S5 as letters none of 24 settings of a search, two seeds each, left chance within "
-        "2,400 steps: results/study-tuning.csv.) Rates are seeds that solved every length, with "
-        "Clopper-Pearson intervals; tests are each seed's at the longest length, with Wilson "
-        "intervals, at the last token (which decides) and at every token of a word. Names: "
-        "group, loops, semantics, and `beta1` for beta in (0, 1).\n"
+        "and (1 2 3 4 5) of A5, (1 2) and (1 2 3 4) of S4; S3 has all six. Twins that are "
+        "solvable: one step of Z5, steps of 1 and 8 of Z60, both groups' generators for A4xZ5. "
+        "(With all 120 elements of S5 as letters none of 8 settings of three arms, two seeds "
+        "each, left chance within 2,400 steps: results/study-tuning.csv.) Rates are seeds that "
+        "solved every length, with Clopper-Pearson intervals; tests are each seed's at the longest "
+        "length, with Wilson intervals, at the last token (which decides) and at every token of a "
+        "word. Names: group, loops, semantics, `beta1` for beta in (0, 1), `settled` for at least "
+        f"{SETTLED} steps of each length.\n"
     )
 
 

@@ -123,10 +123,11 @@ def _cells(line: Line, content: Mapping[str, Any], numbers: Mapping[str, Number]
     if line.baseline is not None:
         number = numbers[line.baseline]
         baseline = f"{told(number.value, line.unit)} ({number.what})"
+    elif other is not None:
+        said = [part for part in (line.beside_is, _from(row, beside, content)) if part]
+        baseline = f"{told(other, line.unit)} ({', '.join(said)})"
     else:
-        baseline = (
-            "-" if other is None else f"{told(other, line.unit)} ({_from(row, beside, content)})"
-        )
+        baseline = "-"
     shown = [
         SHOWN.get(name, f"{name.replace('_', ' ')} {{}}").format(told(row[name]))
         for name in line.show

@@ -48,6 +48,7 @@ class Line(BaseModel):
     beside: dict[str, str | int] = Field(
         {}, description="Fields of the row whose value is the baseline, where it is in the file."
     )
+    beside_is: str = Field("", description="What the row beside measured, in a few words.")
     floor: str = Field("floor_ms", description="A field of the row, or a name in baselines.json.")
     at_most: float | None = None
     at_least: float | None = None
