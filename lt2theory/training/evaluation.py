@@ -153,7 +153,7 @@ def predict(
     rows = max(1, tokens // length)
     training = model.training
     model.eval()
-    with runtime.alone(), torch.no_grad():
+    with runtime.alone(), runtime.ahead(), torch.no_grad():
         for start in range(0, size, rows):
             part = slice(start, start + rows)
             inputs, targets, mask = (runtime.tensor(array[part]) for array in batch)

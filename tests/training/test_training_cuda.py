@@ -5,8 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from lt2theory.training import CurriculumConfig, run_curriculum
+from lt2theory.training import CurriculumConfig, Runtime, resolve, run_curriculum
+from lt2theory.training.draws import evaluation_batch
+from lt2theory.training.evaluation import predict
+from lt2theory.training.selection import new_model
 from lt2theory.training.trainer import CurriculumTrainer
 
 pytestmark = pytest.mark.gpu
@@ -42,3 +46,23 @@ def test_learns_and_resumes(
     run_curriculum(config, tmp_path / "broken")
     metrics = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "broken")]
     assert metrics[0] == metrics[1]
+
+
+def test_an_evaluation_beside_other_work_is_the_same(
+    make_config: Callable[..., CurriculumConfig],
+) -> None:
+    config = resolve(make_config(device="cuda", dtype="bfloat16"))
+    runtime = Runtime.of("cuda", "bfloat16")
+    model, task = new_model(config, runtime), config.task.create()
+    batch = evaluation_batch(task, config, config.stages[0], 0)
+    right, losses = predict(model, batch, runtime)
+    work = torch.randn(4096, 4096, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for _ in range(50):
+            work = work @ work / 64
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0)  # a last step, which the evaluation has to wait for
+        beside = predict(model, batch, runtime)
+    assert (beside[0] == right).all()
+    assert (beside[1] == losses).all()
