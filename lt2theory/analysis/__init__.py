@@ -65,6 +65,7 @@ from lt2theory.analysis.stability import residual_rms as residual_rms
 from lt2theory.analysis.stability_reading import Profile as Profile
 from lt2theory.analysis.stability_reading import StabilityReading as StabilityReading
 from lt2theory.analysis.stability_reading import read_stability as read_stability
+from lt2theory.analysis.token_share import beyond_token as beyond_token
 from lt2theory.analysis.transitions import MEANINGS as MEANINGS
 from lt2theory.analysis.transitions import loop_spectrum as loop_spectrum
 from lt2theory.analysis.transitions import loop_transitions as loop_transitions

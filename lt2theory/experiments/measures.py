@@ -12,6 +12,7 @@ from lt2theory.analysis import (
     ComposedFactors,
     DPLROperator,
     Influence,
+    beyond_token,
     composed_factors,
     loop_transitions,
     measured_influence,
@@ -61,6 +62,24 @@ def transition_ranks(folder: Path, stage: int) -> pd.DataFrame:
             product_rank=torch.cat([product_rank(one).ravel() for one in composed]).numpy(),
             keys_independent=torch.cat([_independent(one).ravel() for one in composed]).numpy(),
         )
+
+
+def last_loop_beyond_token(folder: Path, stage: int) -> float:
+    """How far the last loop's transitions are from functions of the token, in a run's model.
+
+    Args:
+        folder: The run; its model has one layer.
+        stage: Difficulty of the inputs.
+
+    Returns:
+        The median over heads of `lt2theory.analysis.beyond_token`, in float64, over all tokens of
+        64 held-out instances.
+    """
+    model, config = load_model(folder)
+    tokens = held_out_tokens(config.task.create(), stage)
+    with torch.no_grad():
+        *_, last = composed_factors(model.double().trace(tokens))
+    return float(beyond_token(last, tokens).median())
 
 
 def product_rank(composed: ComposedFactors) -> Int[Tensor, "b n h"]:

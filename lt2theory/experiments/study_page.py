@@ -80,7 +80,10 @@ def study_page(table: pd.DataFrame, found: pd.DataFrame) -> str:
         "### Rank of the transitions\n",
         "Of all loops together, relative to the gate baseline, at 16 tokens: largest rank; median "
         "effective rank with the lowest and highest model. Under rescan no single state undergoes "
-        "the composed transition (L1).\n",
+        "the composed transition (L1). Beyond the token: the share of the last loop's "
+        "`beta k k^T` that its token does not explain (median over heads, then models). E8's least "
+        "T is about solutions where it is 0; where it is not, later loops erase by what earlier "
+        "ones have read, and fewer loops may do.\n",
         _table(rank_records(table)),
         "## 3. What else changes block 1\n",
         _pair(table),

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lt2theory.experiments.measures import transition_ranks
+from lt2theory.experiments.measures import last_loop_beyond_token, transition_ranks
 from lt2theory.experiments.study_cells import loops
 from lt2theory.experiments.study_rank_rows import ERASING, FILE, LENGTH
 from lt2theory.experiments.study_table import TABLE, study_table
@@ -26,7 +26,8 @@ def measured(folder: Path) -> dict[str, float]:
     Returns:
         `largest_rank` over tokens and heads; medians `entropy_rank` (the effective rank),
         `ideal_entropy_rank` (that of orthogonal keys) and `beta`; `independent`, the share with
-        linearly independent keys; `transitions`, how many there are.
+        linearly independent keys; `transitions`, how many there are; `beyond_token`, the median
+        over heads of the share of the last loop's erasure that its token does not explain.
     """
     table = transition_ranks(folder, LENGTH)
     last = table[table["num_loops"] == table["num_loops"].max()]
@@ -36,6 +37,7 @@ def measured(folder: Path) -> dict[str, float]:
         **{str(name): float(value) for name, value in medians.items()},
         "independent": float(last["keys_independent"].mean()),
         "transitions": float(len(last)),
+        "beyond_token": last_loop_beyond_token(folder, LENGTH),
     }
 
 

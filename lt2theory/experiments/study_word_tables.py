@@ -53,6 +53,7 @@ def rank_records(table: pd.DataFrame) -> Records:
                 ),
                 "with orthogonal keys": f"{middle['ideal_entropy_rank']:.2f}",
                 "beta": f"{middle['beta']:.2f}",
+                "beyond the token": f"{middle['beyond_token']:.2f}",
             }
         )
     return records

@@ -38,6 +38,8 @@ def test_a_model_is_measured_once(trained: tuple[Cell, RunFolder]) -> None:
     # Heads that only one loop or none lets act have a rank below two, the drawn ones two.
     assert found["largest_rank"] == 2
     assert 1 < found["entropy_rank"] <= 2
+    # The second loop's reflection follows the parity that the first has read (theory L6).
+    assert found["beyond_token"] > 0.1
     assert found["transitions"] == 64 * 16 * cell.config.model.num_heads
     write_json(run.path / FILE, {"entropy_rank": 1.5})
     assert measure([run]) == 0
@@ -69,4 +71,4 @@ def test_the_command_writes_the_table(
     assert main([]) == 2
     assert main([str(run.path.parent)]) == 0
     table = read_study_table(run.path.parent / TABLE)
-    assert (table["split"] == RANKS).sum() == 6
+    assert (table["split"] == RANKS).sum() == 7
