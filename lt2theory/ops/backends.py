@@ -13,7 +13,7 @@ from lt2theory.ops.chunked.recurrence import chunked_recurrence
 from lt2theory.ops.factors import Factors
 from lt2theory.ops.fla.attention import fla_attention, refuses_attention
 from lt2theory.ops.fla.recurrence import fla_recurrence
-from lt2theory.ops.fla.route import declines, describe, refuses
+from lt2theory.ops.fla.route import declines, describe, fails, refuses
 from lt2theory.ops.reference import reference_recurrence
 from lt2theory.ops.registry import Backend, Registry
 from lt2theory.ops.triton_delta import route as triton_route
@@ -60,6 +60,7 @@ RECURRENCES: Registry[RecurrenceWorkload, RecurrenceRunner] = Registry(
             refuses=refuses,
             declines=declines,
             describes=describe,
+            fails=fails,
         ),
         Backend(
             name="chunked",

@@ -43,8 +43,9 @@ class KnownFault:
         remedy: What to do.
         triton: Versions of Triton concerned.
         fla: Versions of FLA concerned.
-        self_test: Whether a gradient self-test may decide that a shape class is right. Not where
-            the fault hangs or corrupts memory: a test would meet just that.
+        self_test: Whether a gradient self-test may decide that a shape class is right, where the
+            backend is asked for by name; `auto` avoids it all the same. Not where the fault hangs
+            or corrupts memory: a test would meet just that.
     """
 
     kernels: tuple[str, ...]
@@ -64,7 +65,8 @@ KNOWN_FAULTS: tuple[KnownFault, ...] = (
         triton=VersionRange("3.4.0", "3.7.1"),
         what="wrong gradients of keys, beta and decay: Triton miscompiles the gated backward",
         source=_FLA_ISSUES + "640",
-        remedy="Triton 3.7.1; before it, only shape classes whose gradients pass a self-test",
+        remedy="Triton 3.7.1; before it, our kernels, or by the name 'fla' those shape classes "
+        "whose gradients pass a self-test",
         self_test=True,
     ),
     KnownFault(

@@ -38,6 +38,8 @@ class Backend(Generic[Workload, Runner]):
         refuses: Why it cannot do a workload at all, or None where it can.
         declines: Why `auto` passes it over though it could do the workload, or None.
         describes: What it would do with a workload, as part of the reason, or None.
+        fails: Why it cannot after all, found by running it, or None. Asked last, so that nothing
+            runs for `auto` that it would not take.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Backend(Generic[Workload, Runner]):
     refuses: Callable[[Workload], str | None] = _never
     declines: Callable[[Workload], str | None] = _never
     describes: Callable[[Workload], str | None] = _never
+    fails: Callable[[Workload], str | None] = _never
 
     def reason(self, merit: str, workload: Workload) -> str:
         """Why it was taken: `merit`, and what it does with the workload where it says so.
@@ -126,7 +129,7 @@ class Registry(Generic[Workload, Runner]):
             raise ValueError(unknown_name(f"backend of {self.op}", backend, known))
         if backend in self.names and backend != "auto":
             entry = next(entry for entry in self.backends if entry.name == backend)
-            objection = entry.refuses(workload)
+            objection = entry.refuses(workload) or entry.fails(workload)
             if objection is not None:
                 raise ValueError(f"backend {backend!r} cannot run this {self.op}: {objection}")
             return Choice(entry, entry.reason("asked for by name", workload))
@@ -135,7 +138,7 @@ class Registry(Generic[Workload, Runner]):
             passed_over.append((backend, f"{self.op} has no such backend"))
         for entry in self.backends:
             objection = entry.refuses(workload) or entry.declines(workload)
-            objection = objection or _not_repeatable(entry.name)
+            objection = objection or _not_repeatable(entry.name) or entry.fails(workload)
             if objection is None:
                 return Choice(entry, entry.reason(entry.merit, workload), tuple(passed_over))
             passed_over.append((entry.name, objection))

@@ -115,13 +115,16 @@ def _make_problem(shape: ShapeClass, generator: torch.Generator) -> dict[str, Te
         problem["log_decay"] = -0.5 * torch.rand(*size, generator=generator, dtype=torch.float64)
     if shape.erases:
         problem["beta"] = torch.rand(*steps, generator=generator, dtype=torch.float64)
+    if shape.own_write:
+        problem["write"] = torch.rand(*steps, generator=generator, dtype=torch.float64)
     moved = {name: x.to(shape.device, shape.dtype) for name, x in problem.items()}
     return {**moved, "state": moved["state"].float()}
 
 
 def _compute(run: Runner, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The output and the final state of named inputs."""
+    given = {name: inputs.get(name) for name in ("log_decay", "beta", "write")}
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
-    factors = Factors(q, k, v, log_decay=inputs.get("log_decay"), beta=inputs.get("beta"))
+    factors = Factors(q, k, v, given["log_decay"], given["beta"], given["write"])
     output, state = run(factors, inputs["state"])
     return {"output": output, "state": state}

@@ -29,6 +29,7 @@ class ShapeClass:
         value_width: Value width of a head.
         decay: `none`, `scalar` or `vector`.
         erases: Whether there is a beta.
+        own_write: Whether there is a write strength of its own.
     """
 
     kernel: str
@@ -40,6 +41,7 @@ class ShapeClass:
     value_width: int
     decay: str
     erases: bool
+    own_write: bool = False
 
     @classmethod
     def of(cls, kernel: str, workload: RecurrenceWorkload) -> "ShapeClass":
@@ -64,6 +66,7 @@ class ShapeClass:
             value_width=workload.value_width,
             decay=workload.decay,
             erases=workload.erases,
+            own_write=workload.own_write,
         )
 
     def key(self) -> dict[str, Any]:

@@ -61,6 +61,30 @@ def test_a_new_backend_is_one_entry():
         Registry("division", (entry,)).choose(3)
 
 
+def test_what_is_found_by_running_is_asked_last():
+    asked = []
+
+    def fails(n):
+        asked.append(n)
+        return "measured wrong" if n == 4 else None
+
+    entry = Backend(
+        name="even",
+        load=lambda: str,
+        merit="halves",
+        refuses=lambda n: "odd" if n % 2 else None,
+        declines=lambda n: "small" if n < 3 else None,
+        fails=fails,
+    )
+    registry = Registry("division", (entry, Backend("any", lambda: str, "always")))
+    assert [registry.choose(n).backend.name for n in (1, 2)] == ["any", "any"]
+    assert asked == []
+    assert str(registry.choose(4)) == "any: always; not even: measured wrong"
+    with pytest.raises(ValueError, match="backend 'even' cannot run this division: measured wrong"):
+        registry.choose(4, "even")
+    assert registry.choose(6).backend is entry
+
+
 def test_ops_import_nothing_heavy():
     script = (
         "import sys, lt2theory.ops; "

@@ -68,8 +68,9 @@ def forget() -> None:
 
 @pytest.mark.parametrize("decay", ["none", "scalar", "vector"])
 @pytest.mark.parametrize("erases", [False, True])
-def test_a_right_backend_passes(decay: str, erases: bool) -> None:
-    shape = replace(SHAPE, decay=decay, erases=erases)
+@pytest.mark.parametrize("own_write", [False, True])
+def test_a_right_backend_passes(decay: str, erases: bool, own_write: bool) -> None:
+    shape = replace(SHAPE, decay=decay, erases=erases, own_write=own_write)
     verdict = run_self_test(shape, chunked_recurrence)
     assert verdict.passed
     assert verdict.error is not None
@@ -77,10 +78,11 @@ def test_a_right_backend_passes(decay: str, erases: bool) -> None:
     assert str(verdict).startswith("gradient self-test passed: ")
 
 
-@pytest.mark.parametrize("name", ["q", "k", "v", "log_decay", "beta", "state"])
+@pytest.mark.parametrize("name", ["q", "k", "v", "log_decay", "beta", "state", "write"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_planted_gradient_is_caught(name: str, dtype: torch.dtype) -> None:
-    verdict = run_self_test(replace(SHAPE, dtype=dtype), planted(name, 1.04))
+    shape = replace(SHAPE, dtype=dtype, own_write=name == "write")
+    verdict = run_self_test(shape, planted(name, 1.04))
     assert not verdict.passed
     assert verdict.worst == f"gradient of {name}"
     assert verdict.error == pytest.approx(0.04, rel=0.1)
@@ -140,6 +142,7 @@ def test_a_failure_is_remembered_too() -> None:
         {"value_width": 7},
         {"decay": "vector"},
         {"erases": False},
+        {"own_write": True},
     ],
 )
 def test_every_part_of_the_class_counts(other: dict[str, object]) -> None:

@@ -33,10 +33,10 @@ def advise(diagnosis: Diagnosis) -> tuple[str, ...]:
         )
     for fault in faults_here(diagnosis.environment):
         kernels = ", ".join(fault.kernels)
-        auto = "takes only after a gradient self-test" if fault.self_test else "avoids"
+        named = " and the name 'fla' takes after a gradient self-test" if fault.self_test else ""
         advice.append(
-            f"known fault in these versions of {kernels}, which `auto` {auto}: {fault.what}. "
-            f"Remedy: {fault.remedy}. {fault.source}"
+            f"known fault in these versions of {kernels}, which `auto` avoids{named}: "
+            f"{fault.what}. Remedy: {fault.remedy}. {fault.source}"
         )
     unserved = [each for each in diagnosis.served if not each.backend]
     advice += [f"{each.mixer} has no backend here: {each.reason}" for each in unserved]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.ops.factors import Factors
+from lt2theory.ops.fla import route as fla_route
 from lt2theory.ops.selftest import find_verdict
 from lt2theory.ops.selftest_verdicts import ShapeClass, Verdict
 from lt2theory.ops.triton_delta.tiles import (
@@ -77,7 +78,8 @@ def declines(workload: RecurrenceWorkload) -> str | None:
     steps = workload.length * workload.num_factors
     if steps <= _FEW_STEPS:
         return f"{steps} factor steps are fewer than a chunk is worth"
-    if not workload.erases or workload.own_write:
+    plain = workload.erases and not workload.own_write
+    if not plain and fla_route.hazard(workload) is None:
         return "it was made for factors that erase and write with one strength"
     verdict = _verdict(workload)
     return None if verdict.passed else str(verdict)

@@ -157,8 +157,62 @@ def test_hopper_with_a_passed_self_test(verdict: Callable[[bool], list[str]]) ->
     assert not isinstance(found, str)
     assert (found.kernel.name, found.lifts_guard) == ("chunk_gated_delta_rule", True)
     assert "gradient self-test passed" in str(
-        RECURRENCES.choose(replace(WORKLOAD, architecture="hopper"))
+        RECURRENCES.choose(replace(WORKLOAD, architecture="hopper"), "fla")
     )
+
+
+@pytest.mark.parametrize("erases", [False, True])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_auto_lifts_no_guard_and_measures_nothing_for_it(
+    erases: bool, gradients: bool, verdict: Callable[[bool], list[str]]
+) -> None:
+    asked = verdict(True)
+    choice = RECURRENCES.choose(
+        replace(WORKLOAD, architecture="hopper", erases=erases, gradients=gradients)
+    )
+    assert choice.backend.name == "chunked"
+    assert "issues/640): FLA's own guard would have to be lifted" in str(choice)
+    assert "the name 'fla' takes it behind a self-test" in str(choice)
+    assert asked == []
+
+
+def test_auto_measures_nothing_where_the_other_kernel_may_hang(
+    machine: Callable[[str], None], verdict: Callable[[bool], list[str]]
+) -> None:
+    machine("3.7.0")
+    asked = verdict(False)
+    workload = replace(WORKLOAD, architecture="hopper")
+    assert RECURRENCES.choose(workload).backend.name == "chunked"
+    assert asked == []
+    with pytest.raises(ValueError, match="every kernel has a known fault here"):
+        RECURRENCES.choose(workload, "fla")
+    assert asked == ["chunk_gated_delta_rule"]
+
+
+def test_a_few_steps_run_no_faulty_backward(verdict: Callable[[bool], list[str]]) -> None:
+    asked = verdict(False)
+    step = replace(WORKLOAD, architecture="hopper", length=1, gradients=False)
+    for erases in (False, True):
+        choice = RECURRENCES.choose(replace(step, erases=erases))
+        assert choice.backend.name == "fla"
+        assert "fused_recurrent_" in str(choice)
+    recorded = replace(step, gradients=True)
+    assert RECURRENCES.choose(recorded).backend.name != "fla"
+    assert RECURRENCES.choose(replace(recorded, erases=False)).backend.name == "fla"
+    assert asked == []
+
+
+@pytest.mark.parametrize("widths", [(8, 8), (16, 64), (64, 16)])
+@pytest.mark.parametrize("decay", ["none", "scalar", "vector"])
+def test_auto_takes_no_narrow_heads(widths: tuple[int, int], decay: str) -> None:
+    workload = replace(WORKLOAD, key_width=widths[0], value_width=widths[1], decay=decay)
+    for erases in (False, True):
+        choice = RECURRENCES.choose(replace(workload, erases=erases))
+        assert choice.backend.name == "chunked"
+        assert "heads of 16 keys or values at most: chunk_gla stopped" in str(choice)
+        assert RECURRENCES.choose(replace(workload, erases=erases), "fla").backend.name == "fla"
+    wider = replace(workload, key_width=17, value_width=17)
+    assert RECURRENCES.choose(wider).backend.name == "fla"
 
 
 def test_ungated_kernels_need_no_self_test(verdict: Callable[[bool], list[str]]) -> None:

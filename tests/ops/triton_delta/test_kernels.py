@@ -86,6 +86,10 @@ def poisoned() -> Iterator[None]:
         (9, 2, (5, 3), "none", "uniform", True),
         (33, 1, (16, 32), "scalar", None, True),
         (33, 1, (32, 16), "none", None, False),
+        (67, 1, (24, 40), "scalar", None, False),
+        (23, 3, (16, 24), "scalar", None, True),
+        (131, 1, (16, 16), "scalar", None, True),
+        (35, 1, (64, 64), "scalar", None, False),
         (17, 1, (128, 70), "scalar", "uniform", False),
         (35, 1, (96, 192), "scalar", "uniform", False),
     ],
@@ -132,10 +136,13 @@ def test_chunks_of_every_size(
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("decay", ["scalar-reset", "scalar-strong", "scalar-one", "scalar-mixed"])
-def test_any_decay(make_factors: Make, gradients: Gradients, device: str, decay: str) -> None:
+@pytest.mark.parametrize("beta", ["uniform", None])
+def test_any_decay(
+    make_factors: Make, gradients: Gradients, device: str, decay: str, beta: str | None
+) -> None:
     factors = make_factors(
-        length=40, key_width=16, value_width=16, batch=1, decay=decay, beta="uniform",
-        order="erase_first", dtype=torch.float32,
+        length=40, key_width=16, value_width=16, batch=1, decay=decay, beta=beta,
+        write=beta is None, order="erase_first", dtype=torch.float32,
     )  # fmt: skip
     if decay == "scalar-strong":  # e^-20 a step: what is small comes from one step alone
         slower = torch.linspace(0.1, 1, 40)[:, None, None]
@@ -247,6 +254,20 @@ def test_widths_and_dtypes(
         length=131, key_width=widths[0], value_width=widths[1], decay="scalar", beta="uniform",
         dtype=dtype,
     )  # fmt: skip
+    compare(gradients, factors, "cuda", state_of(factors))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("width", [8, 32, 64, 128])
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_erasure(
+    make_factors: Make, gradients: Gradients, width: int, write: bool, dtype: torch.dtype
+) -> None:
+    """RetNet, and Mamba-2 with its write strengths."""
+    factors = make_factors(
+        length=131, key_width=width, value_width=width, decay="scalar", write=write, dtype=dtype
+    )
     compare(gradients, factors, "cuda", state_of(factors))
 
 

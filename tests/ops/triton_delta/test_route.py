@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lt2theory.ops import RECURRENCES
+from lt2theory.ops import known_faults as faults
 from lt2theory.ops.fla import route as fla_route
 from lt2theory.ops.selftest_verdicts import Verdict
 from lt2theory.ops.triton_delta import route as module
@@ -90,6 +91,42 @@ def test_auto_passes_them_over_and_a_name_does_not(
     assert RECURRENCES.choose(workload).backend.name != "triton"
     assert RECURRENCES.choose(workload, "triton").backend.name == "triton"
     assert not machine, "nothing is tested that is not asked for"
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """FLA 0.6.0 beside Triton 3.6.0, whose self-test is never run."""
+    asked: list[str] = []
+    versions = {"triton": "3.6.0", "fla-core": "0.6.0"}
+    monkeypatch.setattr(fla_route, "is_installed", lambda: True)
+    monkeypatch.setattr(fla_route, "find_verdict", lambda shape, run: asked.append(shape))
+    monkeypatch.setattr(faults, "installed_version", lambda package: versions[package])
+    return asked
+
+
+@pytest.mark.parametrize("own_write", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_auto_takes_them_without_erasure_where_a_kernel_of_fla_has_a_known_fault(
+    own_write: bool, dtype: torch.dtype, installed: list[str], machine: list[str]
+) -> None:
+    """RetNet and Mamba-2: a decay a head."""
+    workload = replace(WORKLOAD, erases=False, own_write=own_write, dtype=dtype)
+    assert RECURRENCES.choose(workload).backend.name == "triton"
+    assert len(machine) == 1
+    elsewhere = RECURRENCES.choose(replace(workload, architecture="ampere"))
+    assert elsewhere.backend.name == "fla"
+    assert "not triton: it was made for factors that erase" in str(elsewhere)
+    assert RECURRENCES.choose(replace(workload, decay="none")).backend.name == "fla"
+    assert (len(installed), len(machine)) == (0, 1)
+
+
+def test_auto_takes_them_for_narrow_heads(installed: list[str]) -> None:
+    narrow = replace(WORKLOAD, erases=False, decay="none", key_width=8, value_width=8)
+    assert RECURRENCES.choose(narrow).backend.name == "triton"
+    gla = RECURRENCES.choose(replace(narrow, decay="vector"))
+    assert gla.backend.name == "chunked"
+    assert "chunk_gla stopped for heads of 8, filled up to 16" in str(gla)
+    assert not installed
 
 
 def test_a_failed_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
