@@ -6,12 +6,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lt2theory.experiments.study_recipes import FAMILIES, RUNGS
+from lt2theory.experiments.study_rules_words import FAR
 from lt2theory.experiments.study_views import stages_reached
+from lt2theory.experiments.study_words import LENGTHS
 from lt2theory.report.figures.curves import learning_curves
+from lt2theory.report.figures.lengths import exact_prefix_panels
 from lt2theory.report.figures.stages import stages_by_family
-from lt2theory.report.views import training_curves
+from lt2theory.report.views import exact_prefixes, training_curves
 
 RECALL = {f"recall-{family}-t{loops}": (family, loops) for family in FAMILIES for loops in (1, 4)}
+ENOUGH = {"S3": 2, "S4": 2, "A5": 2, "S5": 4}
+"""Loops that suffice for a group, one factor each (theory E8)."""
 S5 = {"s5-t1": "T=1", "s5-t4-rescan": "T=4 rescan", "s5-t4-accumulate": "T=4 accumulate"}
 
 Drawing = Callable[[pd.DataFrame], Figure | None]
@@ -63,6 +68,29 @@ def s5_curves(table: pd.DataFrame) -> Figure | None:
     return _curves(table, S5, 0.99)
 
 
+def beyond_training(table: pd.DataFrame) -> Figure | None:
+    """Words that are right so far, along words of four times the training length, by group.
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        The figure, or None while no arm of a group was tested.
+    """
+    frames = []
+    for group, loops in ENOUGH.items():
+        arm = f"{group.lower()}-t{loops}"
+        names = {
+            f"{group.lower()}-t1": "one loop",
+            f"{arm}-rescan": "two loops (S5: four), rescan",
+            f"{arm}-accumulate": "two loops (S5: four), accumulate",
+        }
+        rows = exact_prefixes(table[table["label"].isin(names)], FAR)
+        frames.append(rows.assign(label=rows["label"].map(names), group=group))
+    frame = pd.concat(frames, ignore_index=True)
+    return None if frame.empty else exact_prefix_panels(frame, training_length=LENGTHS[-1])
+
+
 def _curves(table: pd.DataFrame, names: Mapping[str, str], mark: float) -> Figure | None:
     rows = table[table["label"].isin(names)]
     curves = training_curves(rows)
@@ -77,6 +105,11 @@ FIGURES: dict[str, tuple[Drawing, str]] = {
     "study-recall-curves": (
         recall_curves,
         "Block 1 with four loops: one line a seed; it falls where a harder stage begins.",
+    ),
+    "study-words": (
+        beyond_training,
+        "Word problems beyond the training length: share of words right at every token so far, one "
+        "line a seed; the dotted line is the longest length in training.",
     ),
     "study-s5-curves": (s5_curves, "S5, one line a seed; it falls where longer words begin."),
 }

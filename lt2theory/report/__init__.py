@@ -12,6 +12,7 @@ from lt2theory.report.figures import accuracy_by_stage as accuracy_by_stage
 from lt2theory.report.figures import distance_probe as distance_probe
 from lt2theory.report.figures import effective_rank_by_loops as effective_rank_by_loops
 from lt2theory.report.figures import exact_prefix as exact_prefix
+from lt2theory.report.figures import exact_prefix_panels as exact_prefix_panels
 from lt2theory.report.figures import influence_by_distance as influence_by_distance
 from lt2theory.report.figures import influence_map as influence_map
 from lt2theory.report.figures import learning_curves as learning_curves

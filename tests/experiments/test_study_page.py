@@ -48,11 +48,21 @@ def results(outcome: Any, make_evidence: Any) -> pd.DataFrame:
     first = study(make_evidence, recall)
     second = with_ranks(
         study(make_evidence, words, task="group_word"),
-        {"largest_rank": 4, "entropy_rank": 2.5, "ideal_entropy_rank": 3.5, "beta": 1.9,
-         "beyond_token": 0.25},  # fmt: skip
+        {
+            "largest_rank": 4,
+            "entropy_rank": 2.5,
+            "ideal_entropy_rank": 3.5,
+            "beta": 1.9,
+            "beyond_token": 0.25,
+        },
     )
+    curve = {"split": "test", "metric": "exact_prefix_accuracy", "stage": 128}
+    prefixes = [
+        second.drop_duplicates("run").assign(position=place, value=1 / (1 + place), **curve)
+        for place in (0, 64, 127)
+    ]
     cost = first.drop_duplicates("run").assign(split="cost", metric="device_seconds", value=90.0)
-    return whole(pd.concat([first, second, cost], ignore_index=True))
+    return whole(pd.concat([first, second, *prefixes, cost], ignore_index=True))
 
 
 def test_the_page_of_this_tree_is_what_the_results_give() -> None:
@@ -121,7 +131,9 @@ def test_numbers_come_from_the_table(results: pd.DataFrame) -> None:
         in page
     )
     assert "| s5-t4-accumulate | 128 | 2 of 2 seeds [0.158, 1.000] |" in page
-    assert "| s5-t4-accumulate | 2 that solved | 4 | 2.50 [2.50, 2.50] | 3.50 | 1.90 | 0.25 |" in page
+    assert (
+        "| s5-t4-accumulate | 2 that solved | 4 | 2.50 [2.50, 2.50] | 3.50 | 1.90 | 0.25 |" in page
+    )
     assert "| 1 | a GPU | 6 | 6 | 6 | 9.0 | 90000.0 |" in page
     lost = page.split("## Not run")[1]
     assert "`s5-t4-accumulate` (seed 2)" in lost

@@ -10,6 +10,7 @@ from lt2theory.report.figures.instruments import (
 )
 from lt2theory.report.figures.instruments import profiles_over_depth as profiles_over_depth
 from lt2theory.report.figures.lengths import exact_prefix as exact_prefix
+from lt2theory.report.figures.lengths import exact_prefix_panels as exact_prefix_panels
 from lt2theory.report.figures.lengths import length_generalisation as length_generalisation
 from lt2theory.report.figures.memory import state_rank_over_time as state_rank_over_time
 from lt2theory.report.figures.outcomes import steps_to_solve as steps_to_solve

@@ -17,7 +17,7 @@ from lt2theory.report.figures.axes import (
     styles_for,
 )
 from lt2theory.report.figures.margins import draw_floor_curves, draw_floors, label_margin
-from lt2theory.report.frames import numbers, require_columns, require_one_row_each
+from lt2theory.report.frames import in_order, numbers, require_columns, require_one_row_each
 from lt2theory.report.style import ArmStyle, styled
 
 
@@ -88,10 +88,47 @@ def exact_prefix(
     require_one_row_each(frame, ["label", "seed", "position"], "exact prefix")
     looks = styles_for(frame["label"], styles)
     figure, (axes,) = new_figure(ax=ax)
+    _draw_prefixes(axes, frame, looks)
+    if training_length is not None:
+        mark_vertical(axes, {f"longest in training: {training_length:g}": float(training_length)})
+    arm_legend(axes, looks, markers=False, ax=ax)
+    return figure
+
+
+@styled
+def exact_prefix_panels(frame: pd.DataFrame, *, training_length: float | int) -> Figure:
+    """Share of sequences right at every position so far, a panel a group, one line a seed.
+
+    Args:
+        frame: As that of `exact_prefix`, with `group`, the heading of its panel.
+        training_length: Longest length seen in training, a dotted line in every panel.
+
+    Returns:
+        The figure.
+    """
+    columns = ["group", "label", "seed", "position", "value"]
+    require_columns(frame, columns, "exact prefix")
+    require_one_row_each(frame, columns[:-1], "exact prefix")
+    looks = styles_for(frame["label"], None)
+    groups = in_order(frame["group"])
+    figure, panels = new_figure(len(groups))
+    for panel, group in zip(panels, groups, strict=True):
+        _draw_prefixes(panel, frame[frame["group"].astype(str) == group], looks)
+        mark_vertical(panel, {"": float(training_length)})
+        panel.set_title(group)
+        panel.label_outer()
+    arm_legend(panels[0], looks, markers=False)
+    return figure
+
+
+def _draw_prefixes(axes: Axes, frame: pd.DataFrame, looks: Mapping[str, ArmStyle]) -> None:
     accuracy_axis(axes, "share of sequences exact so far")
     for name, look in looks.items():
+        rows = frame[frame["label"].astype(str) == name]
+        if rows.empty:
+            continue
         sns.lineplot(
-            data=frame[frame["label"].astype(str) == name],
+            data=rows,
             x="position",
             y="value",
             units="seed",
@@ -108,7 +145,3 @@ def exact_prefix(
     axes.set_xlim(float(places.min()), float(places.max()))
     axes.set_xlabel("position (tokens)")
     axes.set_ylabel("share of sequences exact so far")
-    if training_length is not None:
-        mark_vertical(axes, {f"longest in training: {training_length:g}": float(training_length)})
-    arm_legend(axes, looks, markers=False, ax=ax)
-    return figure

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lt2theory.report.figures import exact_prefix, length_generalisation
+from lt2theory.report.figures import exact_prefix, exact_prefix_panels, length_generalisation
 
 
 @pytest.fixture
@@ -58,3 +58,24 @@ def test_exact_prefix_draws_every_seed(legend_texts):
     assert curves[2].get_ydata().tolist() == pytest.approx([0.8**p for p in range(1, 8)])
     assert axes.get_xlim() == (1, 7)
     assert legend_texts(figure) == ["a", "b"]
+
+
+def test_exact_prefix_panels_share_colours_and_have_a_line_a_seed(legend_texts):
+    frame = pd.DataFrame(
+        [
+            {"group": group, "label": label, "seed": seed, "position": place, "value": 1 / place}
+            for group, label, seeds in (("S3", "one", 2), ("S3", "two", 1), ("S5", "two", 3))
+            for seed in range(seeds)
+            for place in (1, 17, 33)
+        ]
+    )
+    figure = exact_prefix_panels(frame, training_length=16)
+    first, second = figure.axes
+    assert [axes.get_title(loc="left") for axes in (first, second)] == ["S3", "S5"]
+    curves = [[line for line in axes.lines if len(line.get_xdata()) == 3] for axes in figure.axes]
+    assert [len(lines) for lines in curves] == [3, 3]
+    assert curves[0][-1].get_color() == curves[1][0].get_color() != curves[0][0].get_color()
+    for panel in (first, second):
+        assert 16 in {line.get_xdata()[0] for line in panel.lines}  # longest in training
+    assert legend_texts(figure) == ["one", "two"]
+    assert not second.get_ylabel()
