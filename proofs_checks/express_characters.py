@@ -21,8 +21,8 @@ from proofs_checks.express_permutations import (
 from proofs_checks.express_reflections import moved, reflect, scherk_keys
 
 Parts = tuple[int, ...]
-Tokens = Literal["all", "transpositions"]
-"""Which elements of S_n occur as tokens."""
+Tokens = Literal["all", "transpositions", "generators"]
+"""Which elements of S_n occur as tokens; `generators` are a swap and the cycle of all points."""
 Start = Literal["powers", "line"]
 
 
@@ -95,7 +95,8 @@ def token_types(size: int, tokens: Tokens) -> list[Parts]:
         The types.
     """
     swap = (2, *(1,) * (size - 2))
-    return [c for c in partitions(size) if c[0] > 1 and (tokens == "all" or c == swap)]
+    heard = {"transpositions": {swap}, "generators": {swap, (size,)}}.get(tokens)
+    return [c for c in partitions(size) if c[0] > 1 and (heard is None or c in heard)]
 
 
 def fewest_factors(

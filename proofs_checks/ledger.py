@@ -39,6 +39,7 @@ GROUPS = (
     "express_representations",
     "express_one_factor",
     "express_heads",
+    "express_generators",
     "express_leaky",
     "express_characters",
     "semiseparable",
