@@ -21,8 +21,10 @@ from proofs_checks.express_permutations import (
 from proofs_checks.express_reflections import moved, reflect, scherk_keys
 
 Parts = tuple[int, ...]
-Tokens = Literal["all", "transpositions", "generators"]
-"""Which elements of S_n occur as tokens; `generators` are a swap and the cycle of all points."""
+Tokens = Literal["all", "transpositions"]
+"""Which elements of S_n occur as tokens."""
+Few = Literal["generators", "transpositions"]
+"""The same, of few: `generators` are a swap and the cycle of all points."""
 Start = Literal["powers", "line"]
 
 
@@ -84,7 +86,7 @@ def moved_by(shape: Parts, cycles: Parts) -> int:
     return character(shape, (1,) * sum(cycles)) - total // order
 
 
-def token_types(size: int, tokens: Tokens) -> list[Parts]:
+def token_types(size: int, tokens: Tokens | Few) -> list[Parts]:
     """Cycle types of the tokens but the identity.
 
     Args:
@@ -100,7 +102,7 @@ def token_types(size: int, tokens: Tokens) -> list[Parts]:
 
 
 def fewest_factors(
-    size: int, shapes: Iterable[Parts], *, faithful: bool = True, tokens: Tokens = "all"
+    size: int, shapes: Iterable[Parts], *, faithful: bool = True, tokens: Tokens | Few = "all"
 ) -> int:
     """The least T over the representations that are made of some irreducible ones.
 
