@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
@@ -110,8 +111,8 @@ class GroupWord(WordTask):
         if self.tokens == "all":
             commutative = 1 / self._group.derived_order
             return {"uniform": uniform, "majority": uniform, "commutative": commutative}
-        *_, chance = self._walk(stage)
-        # Whatever is commutative is a function of G / [G, G]: the likeliest element of each class.
+        chance = deque(self._walk(stage), maxlen=1).pop()  # the last alone: a word may be long
+        # A commutative image of G is one of G / [G, G]: the likeliest element of each class.
         best = np.zeros(self.vocab_size)
         np.maximum.at(best, commutative_classes(self._group), chance)
         return {

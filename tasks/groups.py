@@ -231,7 +231,10 @@ def _direct_product(left: Group, right: Group) -> Group:
 
 
 def commutative_classes(group: Group) -> Int64[np.ndarray, "order"]:
-    """Which elements a rule that counts letters, but ignores their order, takes for one.
+    """Which elements every homomorphism to a commutative group takes for one.
+
+    At a length far above the group's diameter that is all that the letters without their order
+    tell of a product; they tell more of a short one.
 
     Args:
         group: A group.

@@ -1,4 +1,5 @@
 import itertools
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -164,6 +165,18 @@ def test_counting_signs_scores_the_commutative_floor():
     floor = task.floors(16)["commutative"]
     accuracy = (guess == targets[:, -1]).mean()
     assert abs(accuracy - floor) < 5 * (floor * (1 - floor) / size) ** 0.5
+
+
+def test_floors_of_long_words_hold_one_distribution_at_a_time():
+    task = tasks.create("group_word", group="S6", tokens="generators")
+    task.floors(1)  # the group is built once
+    tracemalloc.start()
+    floors = task.floors(4000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4000 * task.vocab_size * 8 / 2
+    assert floors["majority"] == pytest.approx(1 / 720)
+    assert floors["commutative"] == pytest.approx(1 / 360)
 
 
 @pytest.mark.parametrize("stage", [1, 3, 5])
