@@ -17,7 +17,8 @@ def beyond_token(composed: ComposedFactors, tokens: Int[Tensor, "b n"]) -> Float
 
     With `P = beta k k^T` and its mean over all places that hold the same token, that is
     `sum |P - mean(P | token)|^2 / sum |P|^2` over all places: 0 where P is a function of the token,
-    and near 1 where places of one token have nothing in common. A head that erases nothing has 0.
+    and near 1 where places of one token have nothing in common. A head that erases nothing has 0,
+    one whose factors are not finite NaN. Of several factors a loop (DeltaProduct) it is the last.
     Few places a token bias it downwards: their mean follows them.
 
     Args:
@@ -42,4 +43,4 @@ def beyond_token(composed: ComposedFactors, tokens: Int[Tensor, "b n"]) -> Float
     mean = total / place.bincount()[:, None, None, None]
     left = (erased - mean[place]).square().sum((0, 2, 3))
     whole = erased.square().sum((0, 2, 3))
-    return torch.where(whole > 0, left / whole, 0.0)
+    return torch.where(whole == 0, 0.0, left / whole)

@@ -66,6 +66,15 @@ def test_heads_that_erase_nothing_have_none() -> None:
     assert beyond_token(factors(keys, none), torch.arange(4)[None]).tolist() == [0.0]
 
 
+@pytest.mark.parametrize("lost", [math.nan, math.inf])
+def test_factors_that_are_not_finite_are_not_taken_for_functions_of_the_token(lost: float) -> None:
+    keys, betas = torch.ones(1, 4, 2, 1, 3), torch.ones(1, 4, 2, 1)
+    keys[0, 2, 1] = lost
+    found = beyond_token(factors(keys, betas), torch.arange(4)[None])
+    assert found[0] == 0
+    assert found[1].isnan()
+
+
 def test_bad_input_is_refused() -> None:
     keys = torch.randn(1, 4, 1, 1, 3)
     with pytest.raises(ValueError, match="composed: its mixer has no beta"):
