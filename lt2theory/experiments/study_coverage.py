@@ -3,6 +3,7 @@
 What is said of all is broken by one cell, and kept when every cell that it is about has ended.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
@@ -30,6 +31,26 @@ def cells_about(task: str, patterns: tuple[str, ...] | None = None) -> Cells:
         if cell.config.task.name == task
         and (patterns is None or cell.config.model.pattern in patterns)
     )
+
+
+def seeds_of(label: str) -> int:
+    """How many seeds an arm of the study `loops` has.
+
+    Args:
+        label: The arm.
+
+    Returns:
+        Its cells.
+
+    Raises:
+        KeyError: The study has no such arm.
+    """
+    return _arms()[label]
+
+
+@cache
+def _arms() -> dict[str, int]:
+    return dict(Counter(cell.config.label for cell in loops()))
 
 
 def not_ended(table: pd.DataFrame, cells: Sequence[Cell]) -> Cells:

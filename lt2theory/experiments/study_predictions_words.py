@@ -115,7 +115,7 @@ def _rescan() -> tuple[Prediction, ...]:
             "recipe's rate ends at a solution. (A pilot of 100 steps, one seed, pointed that way.)",
             EXPECTED,
             f"Kept if every seed ends above 0.99 at its length and holds {HOLDS} at {FAR} tokens.",
-            partial(all_hold, labels=("s3-t2-rescan-exact-slowed100",), seeds=S3_SEEDS),
+            partial(all_hold, labels=("s3-t2-rescan-exact-slowed100",)),
         ),
         Prediction(
             "exact-start",
@@ -123,7 +123,7 @@ def _rescan() -> tuple[Prediction, ...]:
             "the pilot began.)",
             EXPECTED,
             f"{_NONE}.",
-            partial(none_hold, labels=("s3-t2-rescan-exact",), length=FAR, seeds=S3_SEEDS),
+            partial(none_hold, labels=("s3-t2-rescan-exact",), length=FAR),
         ),
     )
 

@@ -2,8 +2,12 @@
 
 import pandas as pd
 
-from lt2theory.experiments.study_cells import S3_SEEDS, SEEDS
-from lt2theory.experiments.study_coverage import cells_about, not_ended, said_missing
+from lt2theory.experiments.study_coverage import (
+    cells_about,
+    not_ended,
+    said_missing,
+    seeds_of,
+)
 from lt2theory.experiments.study_prediction import Judged
 from lt2theory.experiments.study_rank_rows import ERASING, RANKS
 from lt2theory.experiments.study_views import (
@@ -22,22 +26,19 @@ FAR = 4 * LENGTHS[-1]
 """Tokens at which a group that was learnt should hold."""
 
 
-def all_hold(
-    table: pd.DataFrame, labels: tuple[str, ...], length: int = FAR, seeds: int = SEEDS
-) -> Judged:
+def all_hold(table: pd.DataFrame, labels: tuple[str, ...], length: int = FAR) -> Judged:
     """Every seed solved every length of all arms, and holds a length.
 
     Args:
         table: A study's table.
         labels: The arms.
         length: Tokens at which it is held.
-        seeds: Seeds of an arm.
 
     Returns:
         Whether it holds, by what is compared, and what was measured, in words.
     """
-    solved = {label: solved_by(table, label, seeds) for label in labels}
-    held = {label: holding(table, label, length, seeds) for label in labels}
+    solved = {label: solved_by(table, label, seeds_of(label)) for label in labels}
+    held = {label: holding(table, label, length, seeds_of(label)) for label in labels}
     findings = [every(found) for found in (*solved.values(), *held.values())]
     said = " ".join(
         f"{label}: solved by {counted_seeds(solved[label])}; at {length} tokens "
@@ -47,21 +48,18 @@ def all_hold(
     return Judged(tuple(findings), said)
 
 
-def none_hold(
-    table: pd.DataFrame, labels: tuple[str, ...], length: int, seeds: int = SEEDS
-) -> Judged:
+def none_hold(table: pd.DataFrame, labels: tuple[str, ...], length: int) -> Judged:
     """No seed of any arm holds a length.
 
     Args:
         table: A study's table.
         labels: The arms.
         length: Tokens at which it would be held.
-        seeds: Seeds of an arm.
 
     Returns:
         Whether it holds, by what is compared, and what was measured, in words.
     """
-    held = {label: holding(table, label, length, seeds) for label in labels}
+    held = {label: holding(table, label, length, seeds_of(label)) for label in labels}
     said = " ".join(f"{label}: held by {counted_seeds(found)}." for label, found in held.items())
     return Judged(tuple(none(found) for found in held.values()), said)
 
@@ -76,7 +74,7 @@ def none_solve(table: pd.DataFrame, labels: tuple[str, ...]) -> Judged:
     Returns:
         Whether it holds, by what is compared, and what was measured, in words.
     """
-    solved = {label: solved_by(table, label, SEEDS) for label in labels}
+    solved = {label: solved_by(table, label, seeds_of(label)) for label in labels}
     said = " ".join(
         f"{label}: solved by {counted_seeds(found)}; at {FAR} tokens "
         f"{said_tests(table, label, FAR)}."
@@ -94,9 +92,8 @@ def minority(table: pd.DataFrame) -> Judged:
     Returns:
         Whether it holds, by what is compared, and what was measured, in words.
     """
-    solved = {
-        state: solved_by(table, f"s3-t2-{state}", S3_SEEDS) for state in ("rescan", "accumulate")
-    }
+    arms = {state: f"s3-t2-{state}" for state in ("rescan", "accumulate")}
+    solved = {state: solved_by(table, arm, seeds_of(arm)) for state, arm in arms.items()}
     fewer, more = (_share(found) for found in solved.values())
     said = "; ".join(f"{state} solved by {counted_seeds(found)}" for state, found in solved.items())
     return Judged(
@@ -139,7 +136,8 @@ def rank_used(table: pd.DataFrame) -> Judged:
     Returns:
         Whether it holds, by what is compared, and what was measured, in words.
     """
-    rows = table[table["label"] == "s5-t4-accumulate"]
+    arm = "s5-t4-accumulate"
+    rows = table[table["label"] == arm]
     ends = outcomes(rows)
     solved = ends[ends["solved"]]["run"]
     used = rows[(rows["split"] == RANKS) & (rows["metric"] == "entropy_rank")]
@@ -148,7 +146,7 @@ def rank_used(table: pd.DataFrame) -> Judged:
         return Judged((None,), "No model that solved S5 was measured.")
     values = [float(value) for value in used["value"]]
     said = f"Median effective rank, by seed: {', '.join(f'{value:.2f}' for value in values)}."
-    open_seeds = max(SEEDS - len(ends), 0) + len(solved) - len(values)
+    open_seeds = max(seeds_of(arm) - len(ends), 0) + len(solved) - len(values)
     if open_seeds:
         said += f" Open: {counted(open_seeds, 'seed')}."
     return Judged((*(value > 2 for value in values), *[None] * open_seeds), said)

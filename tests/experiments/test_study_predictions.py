@@ -1,5 +1,6 @@
 """Every prediction of the study: kept, broken and open on tables that say so."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ SMALL = [f"{g.lower()}-t4-{state}-beta1" for g in GROUPS for state in ("rescan",
 NO_ERASURE = [f"s3-t{arm}" for name in DIAGONAL for arm in (f"1-{name}", f"2-rescan-{name}")]
 CYCLIC = ["z5-t1", "z60-t1", "a4xz5-t1"]
 
+SEEDS = Counter(cell.config.label for cell in loops())
 ALL_HOLD = {
     "s5-accumulate-4": ["s5-t4-accumulate"],
     "a5-s4-accumulate-2": ["a5-t2-accumulate", "s4-t2-accumulate"],
@@ -42,13 +44,18 @@ def length_of(name: str) -> int:
     return 1024 if name.startswith("parity") else 128
 
 
+def every_seed(label: str, far: Sequence[float]) -> list[float]:
+    """Three values for all seeds of an arm: those of an arm that has more repeat the first."""
+    return [*far, *far[:1] * (SEEDS[label] - 3 if len(far) == 3 else 0)]
+
+
 @pytest.fixture
 def runs(outcome: Any, make_evidence: Any) -> Any:
     def make(labels: Sequence[str], far: Sequence[float], length: int = 128) -> pd.DataFrame:
         made = [
             word_run(outcome, label, seed, value, length=length)
             for label in labels
-            for seed, value in enumerate(far)
+            for seed, value in enumerate(every_seed(label, far))
         ]
         return study(make_evidence, made, task="group_word")
 
@@ -86,6 +93,15 @@ def test_all_seeds_hold(name: str, far: Sequence[float], expected: str, runs: An
 def test_no_seed_holds(name: str, far: Sequence[float], expected: str, runs: Any) -> None:
     row = judged(BY_NAME[name], runs(NONE_HOLD[name], far, length_of(name)))
     assert row.verdict == expected
+
+
+def test_an_arm_of_more_seeds_is_open_until_all_have_ended(runs: Any) -> None:
+    table = runs(ONE_LOOP, (0.1, 0.1, 0.1))
+    assert SEEDS["s3-t1"] > 3
+    assert judged(BY_NAME["one-loop"], table).verdict == KEPT
+    row = judged(BY_NAME["one-loop"], table[table["seed"] < 3])
+    assert row.verdict == OPEN
+    assert "s3-t1: held by 0 of 3 seeds [0.000, 0.708], 2 open." in row.happened
 
 
 @pytest.mark.parametrize(
