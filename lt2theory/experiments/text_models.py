@@ -50,7 +50,7 @@ def open_text_model(path: Path, *, device: torch.device | str = "cpu") -> TextMo
     Args:
         path: Folder of a run of `lt2 train`, or one that `LoopedLTForCausalLM.save_pretrained` and
             a tokenizer have written.
-        device: Where the model goes. On a CPU, kernels of a GPU that a run names are left to
+        device: Where the model goes. On a CPU, kernels of a GPU that the folder names are left to
             'auto'.
 
     Returns:
@@ -67,9 +67,13 @@ def open_text_model(path: Path, *, device: torch.device | str = "cpu") -> TextMo
             f"{path} holds no run of lt2 train and no saved looped model; found {found(path)}"
         )
     # transformers takes seconds to import.
-    from lt2theory.hf import LoopedLTForCausalLM
+    from lt2theory.hf import LoopedLTConfig, LoopedLTForCausalLM
 
-    saved = LoopedLTForCausalLM.from_pretrained(path, local_files_only=True, dtype="auto")
+    named = LoopedLTConfig.from_pretrained(path, local_files_only=True)
+    named.looped["backend"] = named.looped_config.on(device).backend
+    saved = LoopedLTForCausalLM.from_pretrained(
+        path, config=named, local_files_only=True, dtype="auto"
+    )
     return TextModel(saved.model.to(device).eval(), open_tokenizer(str(path)))
 
 

@@ -78,6 +78,28 @@ def test_leaving_early(tmp_path: Path, capsys: Output) -> None:
         assert json.loads(copy.read_text())["continuations"][0]["loops"] == 4 * [loops]
 
 
+@pytest.mark.parametrize("backend", ["triton", "fla"])
+def test_a_saved_model_that_names_kernels_writes_on_a_cpu(
+    backend: str, tmp_path: Path, capsys: Output
+) -> None:
+    import torch
+
+    from lt2theory.hf import LoopedLTForCausalLM
+    from lt2theory.hf.tokenizer import byte_tokenizer
+
+    byte_tokenizer().save_pretrained(tmp_path)
+    texts = []
+    for name in ("auto", backend):
+        config = LoopedConfig(vocab_size=258, num_loops=2, backend=name)
+        model = LoopedModel(config, generator=torch.Generator().manual_seed(3))
+        LoopedLTForCausalLM.from_looped(model.bfloat16()).save_pretrained(tmp_path)
+        assert main(["generate", str(tmp_path), "--max-new-tokens", "4", "--greedy"]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert open_text_model(tmp_path).model.config.backend == "auto"
+    assert open_text_model(tmp_path).model.embedding.weight.dtype == torch.bfloat16
+
+
 def test_draws_follow_the_seed(trained: Path, capsys: Output) -> None:
     texts = []
     for seed in ("1", "1", "2"):
