@@ -53,7 +53,10 @@ def rank_records(table: pd.DataFrame) -> Records:
                 ),
                 "with orthogonal keys": f"{middle['ideal_entropy_rank']:.2f}",
                 "beta": f"{middle['beta']:.2f}",
-                "beyond the token": f"{middle['beyond_token']:.2f}",
+                # Models that were measured before there was this number have none.
+                "beyond the token": (
+                    f"{middle['beyond_token']:.2f}" if "beyond_token" in middle else MISSING
+                ),
             }
         )
     return records

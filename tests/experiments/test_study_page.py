@@ -14,7 +14,7 @@ from lt2theory.experiments.study_searched import SEARCHED, read_search, said_sea
 from lt2theory.experiments.study_table import CELL_COLUMNS, TABLE, merge, read_study_table
 from lt2theory.experiments.study_tables import cost_records
 from lt2theory.experiments.study_views import best_hybrids
-from lt2theory.experiments.study_word_tables import word_records
+from lt2theory.experiments.study_word_tables import rank_records, word_records
 from lt2theory.runs import COLUMNS, write_table
 from tests.experiments.study_runs import recall_run, study, with_ranks, word_run
 
@@ -169,6 +169,13 @@ def test_words_are_right_at_the_last_token_and_at_every_one(results: pd.DataFram
     (without,) = word_records(results, cells)
     assert without["right at every token"] == "not tested"
     assert "| right at the last token | right at every token |" in study_page(table, NO_SEARCH)
+
+
+def test_models_measured_before_a_number_was_have_a_dash_for_it(results: pd.DataFrame) -> None:
+    (record,) = rank_records(results)
+    (older,) = rank_records(results[results["metric"] != "beyond_token"])
+    assert record["beyond the token"] == "0.25"
+    assert older == record | {"beyond the token": "—"}
 
 
 def test_costs_cover_the_same_cells_in_every_column(results: pd.DataFrame) -> None:
