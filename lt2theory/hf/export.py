@@ -14,6 +14,8 @@ from lt2theory.training.text.tokenizer import BYTES
 def export_run(run: Path, folder: Path) -> None:
     """Save the model that a run has trained so far, with its tokenizer.
 
+    Kernels of a GPU that the run names are left to 'auto', so that any device can read the folder.
+
     Args:
         run: Folder of a run of `lt2 train`, finished or not.
         folder: Where to; a README.md that is there stays as it is.

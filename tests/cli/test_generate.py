@@ -1,6 +1,7 @@
 """`lt2 generate`: texts of a run and of the same model saved for transformers."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from lt2theory.cli import main
 from lt2theory.experiments.text_models import continue_text, open_text_model
 from lt2theory.models import LoopedConfig, LoopedModel, at_depth
 from lt2theory.training.lm import load_lm
+from tests.kernel_runs import name_kernels
 
 Output = pytest.CaptureFixture[str]
 
@@ -125,6 +127,16 @@ def test_a_saved_model_writes_the_same(trained: Path, tmp_path: Path) -> None:
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (256, 257)
     saved = json.loads((tmp_path / "generation_config.json").read_text())
     assert (saved["bos_token_id"], saved["eos_token_id"], saved["pad_token_id"]) == (256, 257, 257)
+
+
+def test_an_export_leaves_kernels_that_a_run_names_to_auto(trained: Path, tmp_path: Path) -> None:
+    from lt2theory.hf.export import export_run
+
+    run = shutil.copytree(trained, tmp_path / "run")
+    name_kernels(run)
+    export_run(run, tmp_path / "saved")
+    saved = json.loads((tmp_path / "saved" / "config.json").read_text())
+    assert saved["looped"]["backend"] == "auto"
 
 
 @pytest.mark.parametrize(
