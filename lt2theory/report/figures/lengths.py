@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lt2theory.report.figures.axes import (
+    Panels,
     accuracy_axis,
     arm_legend,
     draw_interval_line,
@@ -96,12 +97,20 @@ def exact_prefix(
 
 
 @styled
-def exact_prefix_panels(frame: pd.DataFrame, *, training_length: float | int) -> Figure:
+def exact_prefix_panels(
+    frame: pd.DataFrame,
+    *,
+    training_length: float | int,
+    styles: Mapping[str, ArmStyle] | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Share of sequences right at every position so far, a panel a group, one line a seed.
 
     Args:
         frame: As that of `exact_prefix`, with `group`, the heading of its panel.
         training_length: Longest length seen in training, a dotted line in every panel.
+        styles: Looks of the arms.
+        ax: Panels of another figure to draw into, one a group; None makes a figure.
 
     Returns:
         The figure.
@@ -109,15 +118,16 @@ def exact_prefix_panels(frame: pd.DataFrame, *, training_length: float | int) ->
     columns = ["group", "label", "seed", "position", "value"]
     require_columns(frame, columns, "exact prefix")
     require_one_row_each(frame, columns[:-1], "exact prefix")
-    looks = styles_for(frame["label"], None)
+    looks = styles_for(frame["label"], styles)
     groups = in_order(frame["group"])
-    figure, panels = new_figure(len(groups))
+    figure, panels = new_figure(len(groups), ax=ax)
     for panel, group in zip(panels, groups, strict=True):
         _draw_prefixes(panel, frame[frame["group"].astype(str) == group], looks)
         mark_vertical(panel, {"": float(training_length)})
         panel.set_title(group)
-        panel.label_outer()
-    arm_legend(panels[0], looks, markers=False)
+        if ax is None:
+            panel.label_outer()
+    arm_legend(panels[0], looks, markers=False, ax=ax)
     return figure
 
 

@@ -9,6 +9,7 @@ from matplotlib.legend import Legend
 from lt2theory.report import figures, new_figure
 from lt2theory.report.figures import (
     effective_rank_by_loops,
+    exact_prefix_panels,
     influence_by_distance,
     length_generalisation,
     spectrum_by_loops,
@@ -27,6 +28,9 @@ RATES = pd.DataFrame(
     {"label": ["a"], "successes": [1], "n": [2], "rate": [0.5], "low": [0.1], "high": [0.9]}
 )
 STAGES = pd.DataFrame({"family": ["gdn"], "arm": ["T=1"], "seed": [0], "reached": [4]})
+PREFIXES = pd.DataFrame(
+    {"group": "S5", "label": "a", "seed": 0, "position": [1, 17], "value": [1.0, 0.5]}
+)
 STATES = pd.DataFrame(
     {"label": "a", "num_tokens": [1, 2], "rank": [1, 2], "bound": [1, 2], "entropy_rank": 1.0}
 )
@@ -41,6 +45,7 @@ STATES = pd.DataFrame(
         (influence_by_distance, INFLUENCE, {"reach": {"a": 2}}),
         (success_rates, RATES, {}),
         (stages_by_family, STAGES, {"stages": (4, 8), "counts": "swaps"}),
+        (exact_prefix_panels, PREFIXES, {"training_length": 8}),
     ],
 )
 def test_a_panel_of_the_callers_gets_the_same_drawing(draw, frame, more) -> None:
