@@ -89,7 +89,9 @@ def leading_name(
     if first in ("-h", "--help"):
         listed = "\n".join(f"  {name}" for name in known.values())
         what_for = f"{usage} {what.upper()} --help explains the options of one {what}."
-        print(f"usage: {usage} {what.upper()} [OPTIONS]\n\n{what}s:\n{listed}\n\n{what_for}")
+        print(
+            f"usage: {usage} {what.upper()} [OPTIONS]\n\n{_plural(what)}:\n{listed}\n\n{what_for}"
+        )
         raise SystemExit(0)
     if first is None or first.startswith("-"):
         raise UsageError(f"{what}: no name given (choose from {', '.join(known.values())})")
@@ -178,3 +180,7 @@ def _scalar(text: str) -> str | int | float | bool | None:
 def _show(value: object) -> str:
     """Return a scalar spelt as `_scalar` reads it."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _plural(word: str) -> str:
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"

@@ -13,7 +13,7 @@ import pandas as pd
 from lt2theory.experiments.study_cells import SEEDS
 from lt2theory.experiments.study_views import reached_by
 
-PaperVerdict = Literal["confirmed", "contradicted", "undecided"]
+PaperVerdict = Literal["agrees here", "differs here", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def compared(line: PaperLine, table: pd.DataFrame) -> tuple[PaperVerdict, list[i
         table: The table.
 
     Returns:
-        `confirmed` if every seed of at least three reached just this stage, `contradicted` if
+        `agrees here` if every seed of at least three reached just this stage, `differs here` if
         every one of at least three reached another, else `undecided`; and the stages reached.
     """
     reached = reached_by(table, line.label)
@@ -61,4 +61,4 @@ def _verdict(stage: int, reached: Sequence[int]) -> PaperVerdict:
     if len(reached) < SEEDS:
         return "undecided"
     alike = [found == stage for found in reached]
-    return "confirmed" if all(alike) else "undecided" if any(alike) else "contradicted"
+    return "agrees here" if all(alike) else "undecided" if any(alike) else "differs here"

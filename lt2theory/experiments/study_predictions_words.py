@@ -16,6 +16,7 @@ from lt2theory.experiments.study_rules_words import (
 from lt2theory.experiments.study_views import HOLDS
 from lt2theory.experiments.study_words import SETTLED
 
+_LATER = f"(Added when arms without `settled` had run, and some held {FAR // 2} tokens, not {FAR}.)"
 _TOKEN_ONLY = "solutions whose transitions are functions of the token and represent the group"
 _LOSSLESS = "solutions that lose nothing, at any length"
 _ALL = f"Kept if every seed solved every length and holds {HOLDS} at {FAR} tokens"
@@ -84,14 +85,14 @@ def _settled() -> tuple[Prediction, ...]:
         Prediction(
             "settled-accumulate",
             f"After at least {SETTLED} steps of each length S5 with four loops, and A5 and S4 with "
-            f"two, hold {FAR} tokens under accumulate.",
+            f"two, hold {FAR} tokens under accumulate. {_LATER}",
             EXPECTED,
             f"{_ALL}, for all three groups.",
             partial(all_hold, labels=tuple(f"{arm}-accumulate-settled" for arm in enough)),
         ),
         Prediction(
             "settled-rescan",
-            f"S5 with four loops that rescan does not hold {FAR} tokens even then.",
+            f"S5 with four loops that rescan does not hold {FAR} tokens even then. {_LATER}",
             EXPECTED,
             f"{_NONE}.",
             partial(none_hold, labels=("s5-t4-rescan-settled",), length=FAR),

@@ -13,12 +13,12 @@ from lt2theory.experiments.study_views import (
     best_floor,
     reached_by,
 )
-from lt2theory.report import success_interval
 from lt2theory.report.tables import MISSING, format_interval
 from lt2theory.report.views import accuracies, outcomes
 
 Records = list[dict[str, str]]
 NOT_RUN = "not run yet"
+TOP = "tests at the highest of these"
 VERDICTS = {
     "as predicted": "kept",
     "not as predicted": "**broken**",
@@ -143,7 +143,7 @@ def _reached(table: pd.DataFrame, label: str) -> dict[str, str]:
     reached = reached_by(table, label)
     if not reached:
         return {"seeds": "0", "stage reached, median (range)": NOT_RUN,
-                "test there": MISSING, "best floor there": MISSING, "steps": MISSING}  # fmt: skip
+                TOP: MISSING, "best floor there": MISSING, "steps": MISSING}  # fmt: skip
     middle = f"{statistics.median(reached):g} ({min(reached)} to {max(reached)})"
     tests = accuracies(rows)
     top = max(reached)
@@ -157,7 +157,7 @@ def _reached(table: pd.DataFrame, label: str) -> dict[str, str]:
     return {
         "seeds": f"{len(reached)}" + (f", {diverged} diverged" if diverged else ""),
         "stage reached, median (range)": middle,
-        "test there": scores or MISSING,
+        TOP: scores or MISSING,
         "best floor there": f"{best_floor(rows, top):.3f}" if scores else MISSING,
         "steps": f"{ends['steps'].astype(float).median():,.0f}",
     }
@@ -170,15 +170,12 @@ def outcome_summary(records: Records) -> str:
         records: As `prediction_records` makes them.
 
     Returns:
-        For instance `Kept: 3 of 4 decided [0.194, 0.994] (Clopper-Pearson); undecided: 14.`
+        For instance `Kept: 3 of 4 decided, broken: 1, undecided: 14.` Without an interval:
+        predictions share cells and are no sample of anything.
     """
     verdicts = [record["verdict"] for record in records]
     kept, broken = verdicts.count("kept"), verdicts.count(VERDICTS["not as predicted"])
     undecided = len(verdicts) - kept - broken
     if not kept + broken:
         return f"Kept: 0, broken: 0, undecided: {undecided}."
-    rate = success_interval(kept, kept + broken)
-    return (
-        f"Kept: {kept} of {kept + broken} decided [{rate.low:.3f}, {rate.high:.3f}] "
-        f"(Clopper-Pearson), broken: {broken}, undecided: {undecided}."
-    )
+    return f"Kept: {kept} of {kept + broken} decided, broken: {broken}, undecided: {undecided}."

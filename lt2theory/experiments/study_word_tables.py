@@ -7,8 +7,9 @@ from lt2theory.experiments.study_rank_rows import RANKS
 from lt2theory.experiments.study_tables import NOT_RUN, Records, labels_of
 from lt2theory.experiments.study_views import counted_seeds, said_tests, solved_by
 from lt2theory.report.tables import MISSING, format_interval
-from lt2theory.report.views import ACCURACY, outcomes
+from lt2theory.report.views import ACCURACY, accuracies, outcomes
 
+FIRST = "longest training length, right there"
 TESTED = {"right at the last token": ACCURACY, "right at every token": "sequence_accuracy"}
 """Column -> the metric of the test at the longest length."""
 
@@ -67,14 +68,29 @@ def _word_record(table: pd.DataFrame, label: str, cells: Cells) -> dict[str, str
     config = mine[0].config
     far = config.test_stages[-1]
     ended = len(outcomes(table[table["label"] == label]))
-    record = {"arm": label, "tested at": str(far)}
+    record = {"arm": label}
     if not ended:
-        return record | {"solved": NOT_RUN} | dict.fromkeys(["steps", *TESTED], MISSING)
+        missing = [FIRST, "steps", "tested at", *TESTED]
+        return record | {"solved all": NOT_RUN} | dict.fromkeys(missing, MISSING)
     found = solved_by(table, label, ended)
     ends = outcomes(table[table["label"] == label])
     solved = ends[ends["solved"]]["steps"].astype(float)
     return record | {
-        "solved": counted_seeds(found),
+        "solved all": counted_seeds(found),
+        FIRST: _longest(table[table["label"] == label]),
         "steps": f"{solved.median():,.0f}" if len(solved) else MISSING,
+        "tested at": str(far),
         **{name: said_tests(table, label, far, metric) for name, metric in TESTED.items()},
     }
+
+
+def _longest(rows: pd.DataFrame) -> str:
+    """The last length that every seed trained on, whether it was passed or not, and its test."""
+    tests = accuracies(rows)
+    trained = rows[rows["split"] == "train"].groupby("run")["stage"].max()
+    own = tests.assign(last=tests["run"].map(trained))
+    last = own[own["stage"] == own["last"]]
+    return ", ".join(
+        f"{stage:g}: {value:.3f}"
+        for stage, value in zip(last["stage"], last["value"], strict=True)
+    ) or MISSING  # fmt: skip
