@@ -90,7 +90,7 @@ def _longest(rows: pd.DataFrame) -> str:
     trained = rows[rows["split"] == "train"].groupby("run")["stage"].max()
     own = tests.assign(last=tests["run"].map(trained))
     last = own[own["stage"] == own["last"]]
-    return ", ".join(
-        f"{stage:g}: {value:.3f}"
-        for stage, value in zip(last["stage"], last["value"], strict=True)
-    ) or MISSING  # fmt: skip
+    said = [
+        f"{stage:g}: {value:.3f}" for stage, value in zip(last["stage"], last["value"], strict=True)
+    ]
+    return ", ".join(said) or MISSING

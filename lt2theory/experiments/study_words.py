@@ -40,9 +40,9 @@ def words(
     theory E8. All arms have one size, but for the loop residual's vector a loop.
 
     The letters are the identity and a few generators: S5's 120 elements as letters were learnt by
-    no setting of a search (results/study-tuning.csv), three of them soon. The loops that are
-    needed are the same: the cycle of five points is the hardest element of S5 (E8), and it is a
-    generator. S3 has all its six letters, for which L6 has an exact solution.
+    no setting of a search (results/study-tuning.csv), three of them by most arms. The loops that
+    are needed are the same: the cycle of five points is the hardest element of S5 (E8), and it is
+    a generator. S3 has all its six letters, for which L6 has an exact solution.
 
     Args:
         group: The group, as the task `group_word` names it.

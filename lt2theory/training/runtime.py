@@ -80,7 +80,8 @@ class Runtime:
 
         An evaluation is many small kernels one after the other. Beside runs that replay whole steps
         each of them waits its turn (an H200 took 5 s rather than 0.2 s for one at 128 swaps), and
-        `alone` makes other evaluations wait with it. A stream of higher priority does not.
+        `alone` makes other evaluations wait with it. A stream of higher priority should not; that
+        was not timed.
 
         Yields:
             Nothing; what follows the context sees its results. On a CPU it does nothing.

@@ -66,7 +66,10 @@ def test_other_mixers_say_nothing(cell: Cell) -> None:
 
 def test_seconds_are_those_of_all_stages(cell: Cell) -> None:
     table = [row(cell.step_flops(8) / 2, 1.0)]
-    a_step = step_ms(cell, 8, table) + step_ms(cell, 12, table)  # type: ignore[operator]
+    first, second = step_ms(cell, 8, table), step_ms(cell, 12, table)
+    assert first is not None
+    assert second is not None
+    a_step = first + second
     expected = (40 + TEST_STEPS) * a_step / 1e3
     cost = gpu_cost(cell, measured=table)
     assert cost.seconds == pytest.approx(expected + 2 * STAGE_SECONDS)
@@ -91,7 +94,7 @@ def test_recall_is_priced_by_what_finished_cells_took() -> None:
     cells = {cell.name: cell for cell in loops()}
     names = ["recall-gdn-window-t4-s0", "recall-gdn-window-t4-s1"]
     taken = stage_outcomes(table[table["cell"].isin(names)]).groupby("stage")["steps"].sum()
-    assert {int(n): int(steps) for n, steps in taken.items()} == RECALL_STEPS  # type: ignore[call-overload]
+    assert dict(zip(taken.index.astype(int), taken.astype(int), strict=True)) == RECALL_STEPS
     spent = table[table["metric"] == "device_seconds"].set_index("cell")["value"]
     for name in names:
         steps = stage_outcomes(table[table["cell"] == name]).set_index("stage")["steps"]

@@ -89,8 +89,8 @@ def hazard(workload: RecurrenceWorkload) -> str | None:
         )
     if route.lifts_guard:
         return (
-            f"{'; '.join(route.notes)}: FLA's own guard would have to be lifted; chunk_simple_gla "
-            f"then stopped after a passed self-test with {_STOPPED}; the name 'fla' takes it "
+            f"{'; '.join(route.notes)}: FLA's own guard would have to be lifted; a RetNet "
+            f"that took chunk_simple_gla so stopped with {_STOPPED}; the name 'fla' takes it "
             "behind a self-test"
         )
     return None
