@@ -102,7 +102,7 @@ def test_graphs_on_a_gpu(name: str, dtype: str, corpus: Corpus, make_lm: MakeLm)
         seen = []
         for stepper in (plain, graph):
             share = stepper.read(step)
-            seen.append(stepper.gradients(share, share.labels))
+            seen.append(stepper.gradients(share, float(share.labels)))
             if step != 3:
                 stepper.apply(2**-7)
         rough = 1e-3 if dtype == "bfloat16" else 1e-5
