@@ -22,7 +22,7 @@ from lt2theory.experiments.study_explore import (
     reaches,
     state_sizes,
 )
-from lt2theory.experiments.study_recipes import FAMILIES, recall
+from lt2theory.experiments.study_recipes import FAMILIES, recall, settled_recall
 from lt2theory.experiments.study_steps import measured_shares
 from lt2theory.experiments.study_words import exact_start, long_parity, words
 from lt2theory.training import CurriculumConfig
@@ -55,7 +55,7 @@ def block_one() -> Cells:
     """State-based recall to 128 swaps by five families, with four loops and with one.
 
     Returns:
-        30 cells.
+        Those of five families, then GDN+Window again, at every rung for at least `SETTLED` steps.
     """
     pairs = (("gdn-window", "softmax"), ("full-gdn", "gdn"))
     comparisons = [
@@ -63,6 +63,7 @@ def block_one() -> Cells:
     ]
     rest = [family for family in FAMILIES if not any(family in pair for pair in pairs)]
     comparisons += [[_recall(family, loops) for loops in (4, 1)] for family in rest]
+    comparisons += [[settled_recall]]
     return _block(1, comparisons, expected_steps=500)
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from lt2theory.experiments.study_cells import PAIR, SEEDS
 from lt2theory.experiments.study_coverage import cells_about, not_ended, said_missing
 from lt2theory.experiments.study_prediction import EXPECTED, Judged, Prediction
-from lt2theory.experiments.study_recipes import FAMILIES, RUNGS
+from lt2theory.experiments.study_recipes import FAMILIES, RUNGS, SETTLED
 from lt2theory.experiments.study_views import (
     best_floor,
     counted_seeds,
@@ -38,6 +38,14 @@ def recall_predictions() -> tuple[Prediction, ...]:
             f"Kept if all {SEEDS} seeds of one of them solved {TOP}; broken if each has a seed "
             "that did not.",
             _some_hybrid,
+        ),
+        Prediction(
+            "settled-recall",
+            f"After at least {SETTLED} steps of each rung GDN+Window with four loops reaches {TOP} "
+            "swaps with every seed. (Added when the arm without `settled` had run: 2 of 3 seeds.)",
+            EXPECTED,
+            f"Kept if all {SEEDS} seeds solved {TOP}; broken by one that did not.",
+            partial(_everybody, label="recall-gdn-window-t4-settled"),
         ),
         Prediction(
             "softmax",
@@ -87,6 +95,13 @@ def _some_hybrid(table: pd.DataFrame) -> Judged:
     finding = True if True in alls else None if None in alls else False
     said = "; ".join(f"{family}: {counted_seeds(seeds)}" for family, seeds in found.items())
     return Judged((finding,), f"Solved {TOP} swaps with T = 4: {said}.")
+
+
+def _everybody(table: pd.DataFrame, label: str) -> Judged:
+    seeds = solved_by(table, label, SEEDS)
+    return Judged(
+        (every(seeds),), f"Solved {TOP}: {counted_seeds(seeds)}, {_stages(table, label)}."
+    )
 
 
 def _nobody(table: pd.DataFrame, labels: tuple[str, ...]) -> Judged:

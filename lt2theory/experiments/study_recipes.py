@@ -53,6 +53,9 @@ PATTERNS = {
 FAMILIES = ("softmax", "gdn", "gdn-window", "gdn-nsa", "full-gdn")
 """Those that are compared over seeds (block 1)."""
 
+SETTLED = 500
+"""Least steps of a rung in arms that go on after they have passed it."""
+
 
 def recall(
     family: str,
@@ -116,6 +119,20 @@ def recall(
         seed=seed,
         label=arm_name("recall", family, num_loops, changes),
     )
+
+
+def settled_recall(seed: int = 0) -> CurriculumConfig:
+    """GDN+Window with four loops, which does not leave a rung as soon as it has passed it.
+
+    Args:
+        seed: Seed of weights and data.
+
+    Returns:
+        The headline setting, with at least `SETTLED` steps of every rung.
+    """
+    config = recall("gdn-window", seed=seed)
+    changes = {"label": f"{config.label}-settled", "min_steps": SETTLED}
+    return config.model_copy(update=changes)
 
 
 def arm_name(task: str, family: str, num_loops: int, changes: dict[str, bool]) -> str:

@@ -27,18 +27,20 @@ VERDICTS = {
 
 
 def recall_records(table: pd.DataFrame) -> Records:
-    """Stage reached by family and loops (block 1).
+    """Stage reached by family and loops, and by GDN+Window that stays at each rung (block 1).
 
     Args:
         table: A study's table.
 
     Returns:
-        One record a family and number of loops.
+        One record a family and number of loops, then the settled arm's.
     """
+    arms = [(family, str(loops), "") for family in FAMILIES for loops in (1, 4)]
+    arms.append(("gdn-window", "4", "-settled"))
     return [
-        {"mixer": family, "T": str(loops), **_reached(table, f"recall-{family}-t{loops}")}
-        for family in FAMILIES
-        for loops in (1, 4)
+        {"mixer": f"{family}{more}", "T": loops}
+        | _reached(table, f"recall-{family}-t{loops}{more}")
+        for family, loops, more in arms
     ]
 
 

@@ -11,6 +11,7 @@ from lt2theory.experiments.study_recipes import (
     FAMILIES,
     HEADLINE,
     RUNGS,
+    SETTLED,
     recall,
 )
 from lt2theory.experiments.study_words import LENGTHS, exact_start, words
@@ -45,7 +46,8 @@ def test_claims_have_three_seeds_or_more(cells: dict[str, Cell]) -> None:
 def test_block_one_is_the_headline_setting(cells: dict[str, Cell]) -> None:
     first = [cell for cell in cells.values() if cell.block == 1]
     labels = {f"recall-{family}-t{num_loops}" for family in FAMILIES for num_loops in (1, 4)}
-    assert {cell.config.label for cell in first} == labels
+    settled = "recall-gdn-window-t4-settled"
+    assert {cell.config.label for cell in first} == labels | {settled}
     for cell in first:
         columns = cell.columns()
         assert (columns["supervision"], columns["layout"]) == HEADLINE
@@ -53,6 +55,7 @@ def test_block_one_is_the_headline_setting(cells: dict[str, Cell]) -> None:
         assert columns["pass_mark"] == 0.9
         assert cell.config.stages == RUNGS
         assert cell.config.optimiser.learning_rate <= 1e-3
+        assert cell.config.min_steps == (SETTLED if cell.config.label == settled else 0)
 
 
 def test_word_problems_cross_semantics_loops_and_beta(cells: dict[str, Cell]) -> None:

@@ -75,9 +75,10 @@ def test_block_three_changes_the_best_two_of_block_one() -> None:
     if not path.exists():
         pytest.skip("the study has not run yet")
     table = read_study_table(path)
-    ended = table[(table["block"] == 1) & (table["status"] == "done")]["cell"].nunique()
-    if ended < 30:
-        pytest.skip(f"block 1 has ended {ended} of 30 cells")
+    asked = {cell.name for cell in loops() if cell.block == 1}
+    ended = asked & set(table[table["status"] == "done"]["cell"])
+    if ended < asked:
+        pytest.skip(f"block 1 has ended {len(ended)} of {len(asked)} cells")
     assert set(best_hybrids(table, ("gdn", "gdn-window", "gdn-nsa", "full-gdn"))[:2]) == set(PAIR)
 
 
