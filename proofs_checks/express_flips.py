@@ -12,11 +12,7 @@ from lt2theory.ops import linear_recurrence
 from proofs_checks.claim import Claim, Finding, claim
 
 # Format, bits after the leading one, and where 2 sigmoid(x), correctly rounded, becomes 2.
-FORMATS = (
-    (torch.bfloat16, 7, "6.24"),
-    (torch.float16, 10, "8.32"),
-    (torch.float32, 23, "17.33"),
-)
+FORMATS = ((torch.bfloat16, 7, "6.24"), (torch.float16, 10, "8.32"), (torch.float32, 23, "17.33"))
 
 
 @claim(

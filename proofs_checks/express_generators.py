@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from proofs_checks.claim import Claim, Finding, claim
-from proofs_checks.express_characters import Few, fewest_factors
 from proofs_checks.express_permutations import partitions
+from proofs_checks.symmetric_characters import Few, fewest_factors
 
 EXOTIC = 6
 """n where S_n has an outer automorphism: a 6-cycle becomes (1 2 3)(4 5), a swap three swaps."""

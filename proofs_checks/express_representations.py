@@ -7,10 +7,10 @@ from sympy import Symbol, expand
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, identity, matrix, product
-from proofs_checks.express_characters import Tokens, fewest_factors, token_types
 from proofs_checks.express_permutations import of_type, partitions, permutation_matrix
 from proofs_checks.express_reflections import moved, reflect, scherk_keys, written
 from proofs_checks.express_rotations import rotations
+from proofs_checks.symmetric_characters import Tokens, fewest_factors, token_types
 
 
 @claim(

@@ -63,8 +63,7 @@ def model_is_the_product(
     statement="Fed token by token, LoopedModel gives the logits of the parallel form.",
     scope=(
         f"{', '.join(LINEAR)}, window and full, rescan and accumulate, N = 2, T = 2, L = 8, at "
-        "random weights "
-        "(fast: GDN and window, L = 4)"
+        "random weights (fast: GDN and window, L = 4)"
     ),
     source="derivation; LT2's public code keeps one cache a layer",
     evidence="float64",
@@ -187,9 +186,7 @@ def _streaming_error(model: LoopedModel, key: Key, names: tuple[str, ...], lengt
 
 def _arms(fast: bool) -> Iterator[tuple[str, str]]:
     linear = ("gdn",) if fast else LINEAR
-    for loop_state in ("rescan", "accumulate"):
-        for pattern in linear:
-            yield pattern, loop_state
+    yield from ((pattern, state) for state in ("rescan", "accumulate") for pattern in linear)
     for pattern in ("window",) if fast else ("window", "full"):
         yield pattern, "rescan"
 

@@ -11,14 +11,7 @@ from sympy.polys.domains import QQ
 
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import column, diagonal, random_column
-from proofs_checks.loops import (
-    ORDERS,
-    Gates,
-    Loops,
-    loops,
-    random_decays,
-    random_strength,
-)
+from proofs_checks.loops import ORDERS, Gates, Loops, loops, random_decays, random_strength
 
 
 @claim(

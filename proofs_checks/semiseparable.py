@@ -8,14 +8,7 @@ from sympy import Expr, Symbol, expand
 from proofs_checks.claim import Claim, Finding, claim
 from proofs_checks.exact import identity, kronecker, product, random_column, random_rational
 from proofs_checks.loop_departures import on_one_line, reading_values
-from proofs_checks.loop_states import (
-    Step,
-    block,
-    cut_ranks,
-    map_of,
-    random_frozen,
-    run,
-)
+from proofs_checks.loop_states import Step, block, cut_ranks, map_of, random_frozen, run
 from proofs_checks.loops import random_strength
 
 Head = tuple[list[Step], fmpq_mat]

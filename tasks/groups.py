@@ -116,9 +116,8 @@ def _build(name: str) -> Group:
     built = _simple_factor(*_parse(first, name))
     for part in others:
         built = _direct_product(built, _simple_factor(*_parse(part, name)))
-    built.cayley.setflags(write=False)
-    built.transpositions.setflags(write=False)
-    built.generators.setflags(write=False)
+    for table in (built.cayley, built.transpositions, built.generators):
+        table.setflags(write=False)
     return built
 
 
@@ -169,8 +168,7 @@ def _generating(family: str, degree: int) -> list[str]:
     if family == "S":
         steps = ["(1 2)", step]
     elif family == "A":
-        even = step if degree % 2 else _cycles([0, *range(2, degree), 1])
-        steps = ["(1 2 3)", even]
+        steps = ["(1 2 3)", step if degree % 2 else _cycles([0, *range(2, degree), 1])]
     elif family == "D":
         steps = [_cycles(list(range(degree))[::-1]), step]
     else:
@@ -246,10 +244,7 @@ def commutative_classes(group: Group) -> Int64[np.ndarray, "order"]:
     inverse = np.argmin(table, axis=1)  # the column of the identity
     held = np.zeros(group.order, dtype=bool)
     held[table[table[inverse[:, None], inverse], table]] = True
-    while True:
-        members = np.flatnonzero(held)
-        if len(members) == group.derived_order:
-            break
+    while len(members := np.flatnonzero(held)) < group.derived_order:
         held[table[np.ix_(members, members)]] = True
     _, classes = np.unique(table[:, members].min(axis=1), return_inverse=True)
     return classes.astype(np.int64)

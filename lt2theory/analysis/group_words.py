@@ -170,15 +170,9 @@ def places(trace: LoopTrace, words: GroupWords) -> Iterator[Place]:
         before = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], 1)
         late = token_range(factors, words.first, factors.k.shape[1])
         for head in range(late.k.shape[-2]):
-            decays = late.log_decay
-            if decays is not None:
-                decays = decays[:, :, :, head]
-            operator = compose_factors(
-                late.k[..., head, :],
-                None if late.beta is None else late.beta[..., head],
-                decays,
-                late.order,
-            )
+            beta = None if late.beta is None else late.beta[..., head]
+            decays = None if late.log_decay is None else late.log_decay[:, :, :, head]
+            operator = compose_factors(late.k[..., head, :], beta, decays, late.order)
             yield Place(
                 layer,
                 loop,

@@ -1,7 +1,7 @@
 """Generators that draw one example at a time, in the style of public suites: baselines of speed.
 
-They draw the same kind of data as the tasks of the same names at their default knobs, with a
-generator of NumPy for each worker, and share no code with them.
+They draw the same kind of data as the tasks of the same names at their default knobs, and share no
+code with them; each worker has a generator of NumPy.
 """
 
 import itertools
@@ -194,9 +194,7 @@ def dyck(rng: np.random.Generator, length: int) -> Example:
         Inputs and targets.
     """
     left = 4 + length % 2
-    inputs: list[int] = []
-    targets: list[int] = []
-    stack: list[int] = []
+    inputs, targets, stack = list[int](), list[int](), list[int]()
     while len(stack) != 8:
         inputs, targets, stack = [], [], []
         for _ in range(length - (8 - left)):

@@ -153,19 +153,15 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> Tensor:
         """Logits of every token at its exit; no gradients."""
         length, threshold = tokens.shape[1], self.config.exit_threshold
+        looped = None
         if cache is not None:
             cache.note(ids)
+            looped = cache.looped
         found = read_leaving(
-            self.model,
-            tokens,
-            threshold,
-            first=length,
-            cache=None if cache is None else cache.looped,
-            documents=ids,
+            self.model, tokens, threshold, first=length, cache=looped, documents=ids
         )
         first = 0 if last is None else max(0, length - last)
-        logits: Tensor = self.model.read_out(found.last[:, first:])
-        return logits
+        return cast("Tensor", self.model.read_out(found.last[:, first:]))
 
     def _makes_cache(self, use_cache: bool | None, labels: Tensor | None) -> bool:
         if use_cache is None:
@@ -225,8 +221,7 @@ class LoopedLTForCausalLM(PreTrainedModel, GenerationMixin):
 
     @override
     def get_input_embeddings(self) -> nn.Embedding:
-        embedding: nn.Embedding = self.model.embedding
-        return embedding
+        return cast("nn.Embedding", self.model.embedding)
 
     @override
     def get_output_embeddings(self) -> nn.Module:

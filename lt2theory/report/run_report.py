@@ -197,17 +197,14 @@ def _test(run: RunFolder, table: pd.DataFrame, card: Mapping[str, Any]) -> list[
         drawing = exact_prefix(views.exact_prefixes(table, longest))
         caption = f"Share of test instances ({heading} {longest}) without a wrong answer so far."
         figures.append(ReportFigure(drawing, caption, caption))
+    caption = f"Scored accuracy on the test split, read once{said}; n is instances."
     return [
         Section(
             title="Test",
             question="What does the model score on instances that no decision has looked at?",
             happened=found,
             figures=figures,
-            tables=[
-                ReportTable(
-                    shown, f"Scored accuracy on the test split, read once{said}; n is instances."
-                )
-            ],
+            tables=[ReportTable(shown, caption)],
             notes=[
                 "The intervals are about this one model. What another seed would do, one run "
                 "cannot say."

@@ -128,12 +128,8 @@ class RunFolder:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        facts = {
-            "status": self.status,
-            "kind": self.kind,
-            **self.identity,
-            "hash": self.config_hash,
-        }
+        facts = {"status": self.status, "kind": self.kind, **self.identity}
+        facts["hash"] = self.config_hash
         return card(f"RunFolder {self.path}", facts, more=self.config)
 
     @property

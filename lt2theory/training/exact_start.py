@@ -177,12 +177,8 @@ def _solve(model: LoopedModel, block: Block, cases: _Cases) -> None:
     block.mixer.o_proj.weight.copy_(out)
     _set_mixer(block.mixer, _normed(torch.cat([start, looped]), eps), cases, values)
     read = torch.cat([middle.flatten(0, 1), late.flatten(0, 1)])
-    _set_ffn(
-        block.ffn,
-        _normed(read, eps),
-        torch.cat([codes.flatten(0, 1), answers.flatten(0, 1)]),
-        drawn,
-    )
+    change = torch.cat([codes.flatten(0, 1), answers.flatten(0, 1)])
+    _set_ffn(block.ffn, _normed(read, eps), change, drawn)
     final = _normed((late + answers).flatten(0, 1), eps)
     model.head.weight.copy_(_fitted(final, 10.0 * F.one_hot(product.flatten(), 6).double()))
 

@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from proofs_checks.express_characters import character, moved_by, power_type
 from proofs_checks.express_heads import abelian_factors
 from proofs_checks.express_permutations import (
     class_size,
@@ -15,6 +14,7 @@ from proofs_checks.express_permutations import (
     swaps_of,
 )
 from proofs_checks.express_reflections import moved
+from proofs_checks.symmetric_characters import character, moved_by, power_type
 
 # Classes of S_4: e, (12), (12)(34), (123), (1234).
 CLASSES = ((1, 1, 1, 1), (2, 1, 1), (2, 2), (3, 1), (4,))

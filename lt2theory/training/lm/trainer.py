@@ -16,13 +16,7 @@ from lt2theory.training.lm.learner import Learner
 from lt2theory.training.lm.options import Execution
 from lt2theory.training.lm.policy import Verdict, judge
 from lt2theory.training.lm.ranks import Ranks
-from lt2theory.training.lm.records import (
-    LmState,
-    LmSummary,
-    event_line,
-    summary_of,
-    training_line,
-)
+from lt2theory.training.lm.records import LmState, LmSummary, event_line, summary_of, training_line
 from lt2theory.training.lm.restoring import load_newest
 from lt2theory.training.lm.schedule import rate_at
 from lt2theory.training.lm.sinks import Sink
@@ -170,8 +164,7 @@ class LmTrainer:
         elif state.step >= config.total_steps:
             state.outcome = "finished"
         if state.step % config.log_every == 0 or state.outcome:
-            means = state.take_means()
-            self._write(training_line(state, means, rate))
+            self._write(training_line(state, state.take_means(), rate))
             self._note_rates()
         every = config.evaluate_every
         if every and (state.step % every == 0 or state.outcome == "finished"):
@@ -198,8 +191,7 @@ class LmTrainer:
         """Read the stability instruments, in the first process alone."""
         whole = self.stepper.placement.whole_model()
         if self.run is not None:
-            runtime = self.stepper.runtime
-            step = self.state.step
+            runtime, step = self.stepper.runtime, self.state.step
             for line in stability_lines(whole, self._batches, runtime, self.config, step=step):
                 self._write(line)
 
