@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lt2theory.experiments.cells import Cell
+from lt2theory.experiments.costs_finished import finished_ms
+from lt2theory.experiments.study_steps import measured_steps
 from lt2theory.mixers import MIXERS, LinearMixer
 
 AT_ONCE = 4
@@ -144,16 +146,20 @@ def estimated_ms(cell: Cell, stage: int) -> float:
 def gpu_cost(cell: Cell, *, measured: Sequence[Measured] | None = None) -> Cost:
     """What a cell is expected to cost of the GPU's time.
 
-    Evaluations are part of the measurements; recording a stage's step, confirming it and the tests
-    at the end are added.
+    By what a step of finished cells took with all that goes with it, where `finished_ms` knows of
+    any. Else by measured steps: evaluations are part of them; recording a stage's step, confirming
+    it and the tests at the end are added.
 
     Args:
         cell: A cell.
-        measured: The table; `MEASURED` if None.
+        measured: The table of steps to go by, finished cells left aside; `MEASURED` if None.
 
     Returns:
         The seconds, and whether they are an estimate.
     """
+    whole = finished_ms(cell) if measured is None else None
+    if whole is not None:
+        return Cost(cell.steps() * whole / 1e3, estimated=False)
     total, estimated = 0.0, False
     tests = TEST_STEPS if cell.config.test else 0
     for stage, steps in cell.steps_by_stage().items():
@@ -173,9 +179,16 @@ def price_basis(cells: Sequence[Cell]) -> list[str]:
     Returns:
         Lines without an end of line.
     """
+    return [*_steps_basis(cells), *_time_basis(cells)]
+
+
+def _steps_basis(cells: Sequence[Cell]) -> list[str]:
+    """What the numbers of steps rest on."""
+    known = any(cell.steps_a_stage == measured_steps(cell.config) for cell in cells)
     lines = [
         "steps: how many in all is an assumption of the study, those of a recipe at least; a cell "
         "that fails a stage takes fewer, none more than its cap"
+        + ("; for words and parity the mean of finished cells (results/study.parquet)" * known)
     ]
     if any(cell.shares for cell in cells):
         lines.append(
@@ -184,14 +197,26 @@ def price_basis(cells: Sequence[Cell]) -> list[str]:
         )
     if not all(cell.shares for cell in cells):
         lines.append("steps by stage of other tasks: equally many on each, an assumption")
-    lines.append(
-        "milliseconds a step: of an H200 with three or four cells at once, evaluations with them "
-        "(results/study-throughput-h200.json)"
-        + (
-            "; where estimated, by launches and products"
-            * any(gpu_cost(c).estimated for c in cells)
+    return lines
+
+
+def _time_basis(cells: Sequence[Cell]) -> list[str]:
+    """What the milliseconds of a step rest on."""
+    lines = []
+    others = [cell for cell in cells if finished_ms(cell) is None]
+    if len(others) < len(cells):
+        lines.append(
+            "milliseconds a step of word problems and parity on one block: of an H200, by mixer, "
+            "loops and loop state, what finished cells took (results/study.parquet), four at a "
+            "time, evaluations, tests and starts with them, the same at every length"
         )
-    )
+    if others:
+        guessed = any(gpu_cost(cell).estimated for cell in others)
+        lines.append(
+            f"milliseconds a step{' of other cells' * bool(lines)}: of an H200 with three or four "
+            "cells at once, evaluations with them (results/study-throughput-h200.json)"
+            + ("; where estimated, by launches and products" * guessed)
+        )
     return lines
 
 

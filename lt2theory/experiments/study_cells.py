@@ -23,7 +23,7 @@ from lt2theory.experiments.study_explore import (
     state_sizes,
 )
 from lt2theory.experiments.study_recipes import FAMILIES, recall, settled_recall
-from lt2theory.experiments.study_steps import measured_shares
+from lt2theory.experiments.study_steps import measured_shares, measured_steps
 from lt2theory.experiments.study_words import exact_start, long_parity, words
 from lt2theory.training import CurriculumConfig
 
@@ -182,4 +182,6 @@ def _block(
 
 def _cell(block: int, config: CurriculumConfig, **fields: Any) -> Cell:
     name, shares = f"{config.label}-s{config.seed}", measured_shares(config)
+    if (found := measured_steps(config)) is not None:
+        fields["expected_steps"] = found
     return Cell(name=name, block=block, config=config, shares=shares, **fields)

@@ -42,11 +42,12 @@ def test_a_dry_run_lists_costs_and_starts_nothing(
     lines = capsys.readouterr().out.splitlines()
     first = [line.split()[0] for line in lines[:4]]
     assert first == ["parity-beta2-s0", "parity-beta2-s1", "left:", "What"]
-    assert "80 steps (cap 120)  4.1e+09 FLOPs (cap 6.2e+09)  GPU minutes 0.02" in lines[0]
+    assert "80 steps (cap 120)  4.1e+09 FLOPs (cap 6.2e+09)  GPU minutes 0.00" in lines[0]
     assert lines[2].startswith("left: 2 of 2 cells, 160 steps")
     assert lines[2].endswith("GPU minutes")
     assert "  steps by stage of other tasks: equally many on each, an assumption" in lines
-    assert not any("results/study.parquet" in line for line in lines)
+    assert not any("of state-based recall" in line for line in lines)
+    assert any("one block: of an H200, by mixer, loops and loop state, what f" in x for x in lines)
     assert not folder.exists()
     found = json.loads(file.read_text())
     assert [cell["status"] for cell in found["cells"]] == ["absent", "absent"]
@@ -65,6 +66,7 @@ def test_a_dry_run_says_what_was_never_measured(capsys: pytest.CaptureFixture[st
     assert left.endswith("GPU minutes (estimated for 1 of them)")
     assert any("of state-based recall: as two finished cells" in line for line in basis)
     assert any("equally many on each, an assumption" in line for line in basis)
+    assert any("for words and parity the mean of finished cells" in line for line in basis)
     assert basis[-1].endswith("; where estimated, by launches and products")
 
 

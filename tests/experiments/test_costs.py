@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from lt2theory.experiments.cells import Cell
@@ -18,12 +19,14 @@ from lt2theory.experiments.costs import (
     gpu_cost,
     step_ms,
 )
-from lt2theory.experiments.studies import smoke
+from lt2theory.experiments.costs_finished import FINISHED, Arm, arm_of, finished_ms
+from lt2theory.experiments.studies import smoke, studies
 from lt2theory.experiments.study_cells import loops
-from lt2theory.experiments.study_steps import RECALL_STEPS
+from lt2theory.experiments.study_steps import RECALL_STEPS, STEPS_A_STAGE
 from lt2theory.experiments.study_table import TABLE, read_study_table
 from lt2theory.models.flops import step_flops
 from lt2theory.report.views import stage_outcomes
+from lt2theory.runs import read_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,6 +107,56 @@ def test_recall_is_priced_by_what_finished_cells_took() -> None:
         assert same.steps() == pytest.approx(steps.sum(), abs=8)
         assert gpu_cost(same).seconds == pytest.approx(float(spent[name]), rel=0.3)
         assert gpu_cost(cells[name]).seconds > float(spent[name])  # more steps were expected
+
+
+@pytest.fixture(scope="module")
+def finished() -> pd.DataFrame:
+    """Finished cells of block 2; `longer` says that a cell stays at a stage, `priced` its cost."""
+    table = read_study_table(ROOT / "results" / TABLE)
+    rows = table[(table["metric"] == "device_seconds") & (table["block"] == 2)]
+    rows = rows[rows["status"] == "done"].set_index("cell").astype({"value": float})
+    cells = {cell.name: cell for cell in loops()}
+    return rows.assign(
+        arm=[", ".join(map(str, arm_of(cells[name]))) for name in rows.index],
+        longer=rows["label"].str.contains("settled|exact"),
+        priced=[gpu_cost(cells[name]).seconds for name in rows.index],
+    )
+
+
+def test_word_problems_are_priced_by_what_finished_cells_took(finished: pd.DataFrame) -> None:
+    arms = finished.groupby("arm")[["value", "progress"]].sum()
+    taken = (1e3 * arms["value"] / arms["progress"].astype(float)).to_dict()
+    said = {", ".join(map(str, arm)): ms for arm, ms in FINISHED.items()}
+    assert said == {arm: pytest.approx(ms, abs=0.006) for arm, ms in taken.items()}
+    plain = finished[~finished["longer"]].groupby("task")[["progress", "stages_asked"]].sum()
+    found = (plain["progress"] / plain["stages_asked"]).astype(float).round()
+    assert found.to_dict() == STEPS_A_STAGE
+    for task, cells in finished.groupby("task"):
+        assert cells["priced"].sum() == pytest.approx(cells["value"].sum(), rel=0.05), task
+
+
+def test_the_published_throughput_says_the_same_of_words(finished: pd.DataFrame) -> None:
+    said = read_json(ROOT / "results" / "study-throughput-h200.json")["words"]
+    assert (said["cells"], said["steps"]) == (len(finished), finished["progress"].sum())
+    assert said["gpu_minutes"] == pytest.approx(finished["value"].sum() / 60, abs=0.05)
+    assert said["steps_a_stage"] == STEPS_A_STAGE
+    found = {
+        Arm(task, mixer, int(loops[0]), loops[3:] or "rescan"): ms
+        for kind, arms in said["ms_a_step_by_arm"].items()
+        for task, mixer in [kind.split(", ")]
+        for loops, ms in arms.items()
+    }
+    assert found == FINISHED
+
+
+def test_finished_cells_price_one_block_that_is_tested() -> None:
+    known = {cell.name: cell for study in studies().values() for cell in study()}
+    priced = known["s5-t4-accumulate-s0"]
+    assert finished_ms(priced) == FINISHED[arm_of(priced)]
+    assert priced.steps() == 2 * STEPS_A_STAGE["group_word"]  # 16 and 32 tokens
+    assert gpu_cost(priced).seconds == pytest.approx(2 * 892 * 4.34e-3)
+    assert finished_ms(known["recall-gdn-t4-s0"]) is None
+    assert finished_ms(known["s5-t4-accumulate-all-try0-s1000"]) is None
 
 
 def test_the_formula_gives_what_was_measured_of_gdn() -> None:
