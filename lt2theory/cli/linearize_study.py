@@ -22,7 +22,8 @@ class LinearStudyOptions:
     """Which cells, on what, and for how long."""
 
     cells: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--cell"])] = ("*",)
-    """Names of cells, at least one, with * for anything. What they need is carried out too."""
+    """Names of cells, at least one, with * for anything, or of arms, for all their seeds. What they
+    need is carried out too."""
     text: Path | None = None
     """A file or folder of text, or a corpus in the right tokens."""
     teacher: Path | None = None

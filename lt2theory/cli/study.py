@@ -25,7 +25,7 @@ class StudyOptions:
     """Which cells, where, and for how long."""
 
     cells: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--cell"])] = ("*",)
-    """Names of cells, at least one, with * for anything."""
+    """Names of cells, at least one, with * for anything, or of arms, for all their seeds."""
     minutes: float | None = None
     """Length of the session. Cells that are expected to end in it begin first; what goes on then
     writes a checkpoint. None goes on to the end. With slurm the time of a job, 60 by default."""
@@ -38,7 +38,8 @@ class StudyOptions:
     out: Path | None = None
     """Folder of the study; by default `runs/study-NAME-DEVICE`. The same command goes on there."""
     dry_run: bool = False
-    """Only list the cells with their steps, products and minutes of a GPU."""
+    """Only list the cells with their steps, products and minutes of a GPU. Of what the folder does
+    not have, `published` is finished in results/study.parquet; it would be run all the same."""
     overwrite: bool = False
     """Replace the list of a folder that holds a study of other cells; finished runs are kept."""
 
@@ -73,7 +74,7 @@ def run(argv: list[str]) -> int:
     from lt2theory.experiments.cells import in_order
     from lt2theory.experiments.costs import price_basis
     from lt2theory.experiments.studies import studies
-    from lt2theory.experiments.study import chosen, plan
+    from lt2theory.experiments.study import chosen, plan, published
     from lt2theory.runs import write_json
 
     known, usage = studies(), "lt2 curriculum study"
@@ -96,7 +97,7 @@ def run(argv: list[str]) -> int:
     if not options.dry_run:
         check_folder(root, "--out")
         ends = _carried_out(cells, wanted, root, options, executor)
-    rows = plan(wanted, root)
+    rows = plan(wanted, root, elsewhere=published() if options.dry_run else frozenset())
     if copy.json is not None:
         found = {} if options.dry_run else {name: vars(end) for name, end in ends.items()}
         write_json(copy.json, {"study": name, "cells": rows, "session": found})
@@ -145,6 +146,8 @@ def _print_plan(rows: Sequence[Mapping[str, Any]]) -> None:
         f"{sum(row['gpu_minutes'] for row in left):.1f} GPU minutes"
         + (f" (estimated for {guessed} of them)" if guessed else "")
     )
+    if count := sum(row["status"] == "published" for row in rows):
+        print(f"published: {count} of those left are finished in results/study.parquet")
 
 
 def _print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> None:

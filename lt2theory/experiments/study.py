@@ -1,5 +1,6 @@
 """Carrying out the cells of a study: what is to be done, what it costs, and a session of it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -8,13 +9,16 @@ from typing import Any
 
 from lt2theory.experiments.cells import AnyCell, Cells, in_order
 from lt2theory.experiments.costs import gpu_cost
-from lt2theory.experiments.study_table import TABLE, study_table
+from lt2theory.experiments.study_table import TABLE, read_study_table, study_table
 from lt2theory.runs import Progress, ProgressEvent, Study, run_status, write_table
 from lt2theory.training import Account, CurriculumConfig, Job, Runtime, share_device
 from lt2theory.training.board import Board
 from lt2theory.training.config import Device
 from lt2theory.training.curriculum import KIND
 from tasks.names import ALIKE, nearest
+
+PUBLISHED = Path(__file__).parents[2] / "results" / TABLE
+"""The table of a checkout."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ def chosen(cells: tuple[AnyCell, ...], patterns: Sequence[str]) -> tuple[AnyCell
 
     Args:
         cells: The study's cells.
-        patterns: Names with `*`, `?` and `[...]`, at least one.
+        patterns: Names with `*`, `?` and `[...]`, or an arm's for all its seeds; at least one.
 
     Returns:
         Those cells, in the order in which they are carried out.
@@ -54,25 +58,50 @@ def chosen(cells: tuple[AnyCell, ...], patterns: Sequence[str]) -> tuple[AnyCell
             "stands for anything)"
         )
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not any(_is_named(name, pattern) for name in names):
             close = nearest(pattern, names, most=3, alike=ALIKE) or names[:3]
             raise ValueError(
                 f"cells: {pattern!r} names none of the {len(names)} cells (such as "
                 f"{', '.join(close)}; * stands for anything)"
             )
-    wanted = [c for c in cells if any(fnmatchcase(c.name, pattern) for pattern in patterns)]
+    wanted = [c for c in cells if any(_is_named(c.name, pattern) for pattern in patterns)]
     return in_order(tuple(wanted))
 
 
-def plan(cells: Cells, root: Path) -> list[dict[str, Any]]:
+def _is_named(name: str, pattern: str) -> bool:
+    """Whether a pattern names a cell, itself or by its arm."""
+    return fnmatchcase(name, pattern) or re.sub(r"-s\d+$", "", name) == pattern
+
+
+def published(path: Path = PUBLISHED) -> frozenset[str]:
+    """The finished runs of a published table.
+
+    Args:
+        path: The table; by default that of the checkout.
+
+    Returns:
+        Hashes of their configurations; empty where there is no such file, as in an installed
+        package.
+    """
+    if not path.exists():
+        return frozenset()
+    table = read_study_table(path)
+    return frozenset(map(str, table.loc[table["status"] == "done", "config_hash"]))
+
+
+def plan(
+    cells: Cells, root: Path, *, elsewhere: frozenset[str] = frozenset()
+) -> list[dict[str, Any]]:
     """What is to be done, and what it costs.
 
     Args:
         cells: Cells on their device.
         root: The study's folder, which need not exist.
+        elsewhere: Hashes of runs that are finished in a published table.
 
     Returns:
-        One mapping a cell: `cell`, `block`, `exploratory`, `run`, `status`, `stages`, `steps`
+        One mapping a cell: `cell`, `block`, `exploratory`, `run`, `status` (`done`, `unfinished`,
+        `absent`, or `published` where it is absent here and finished elsewhere), `stages`, `steps`
         (expected) and `step_cap` over all stages, `steps_by_stage` (expected; the keys are the
         stages), `flops` and `flops_cap`, `gpu_minutes` (expected), and `estimated` (whether nothing
         of the kind was measured).
@@ -80,13 +109,15 @@ def plan(cells: Cells, root: Path) -> list[dict[str, Any]]:
     rows = []
     for cell in cells:
         cost, run = gpu_cost(cell), cell.run()
+        status = run_status(root / run.folder)
+        is_published = status == "absent" and run.hash in elsewhere
         rows.append(
             {
                 "cell": cell.name,
                 "block": cell.block,
                 "exploratory": cell.exploratory,
                 "run": run.folder,
-                "status": run_status(root / run.folder),
+                "status": "published" if is_published else status,
                 "stages": list(cell.resolved.stages),
                 "steps": cell.steps(),
                 "step_cap": cell.steps(cap=True),

@@ -10,6 +10,8 @@ from lt2theory.cli import main
 from lt2theory.experiments import studies as studies_of
 from lt2theory.experiments.cells import Cell, Cells, in_order
 from lt2theory.experiments.studies import smoke
+from lt2theory.experiments.study import chosen, plan, published
+from lt2theory.experiments.study_cells import loops
 from lt2theory.experiments.study_table import read_study_table
 from lt2theory.runs import run_status
 from lt2theory.training import CurriculumConfig
@@ -52,6 +54,46 @@ def test_a_dry_run_lists_costs_and_starts_nothing(
     found = json.loads(file.read_text())
     assert [cell["status"] for cell in found["cells"]] == ["absent", "absent"]
     assert found["cells"][0]["steps_by_stage"] == {"8": 40, "12": 40}
+
+
+def test_an_arm_is_all_its_seeds_and_published_cells_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["curriculum", "study", "loops", "--dry-run", "--out", str(tmp_path / "none")]
+    file = tmp_path / "plan.json"
+    assert main([*arguments, "--cells", "s5-t2-accumulate", "--json", str(file)]) == 0
+    *cells, left, said = capsys.readouterr().out.splitlines()[:5]
+    assert [line.split()[0] for line in cells] == [f"s5-t2-accumulate-s{n}" for n in range(3)]
+    assert [line.split()[3] for line in cells] == ["published"] * 3
+    assert left.startswith("left: 3 of 3 cells")
+    assert said == "published: 3 of those left are finished in results/study.parquet"
+    assert [row["status"] for row in json.loads(file.read_text())["cells"]] == ["published"] * 3
+    # On another device it is another run, which no table has.
+    assert main([*arguments, "--cells", "s5-t2-accumulate", "--device", "cpu"]) == 0
+    assert "published" not in capsys.readouterr().out
+
+
+def test_what_a_folder_has_is_not_called_published(tmp_path: Path) -> None:
+    cell = smoke()[0]
+    run = cell.run()
+    everywhere = frozenset({run.hash})
+    assert plan((cell,), tmp_path, elsewhere=everywhere)[0]["status"] == "published"
+    assert plan((cell,), tmp_path)[0]["status"] == "absent"
+    (tmp_path / run.folder).mkdir()
+    (tmp_path / run.folder / "config.json").write_text("{}")
+    assert plan((cell,), tmp_path, elsewhere=everywhere)[0]["status"] == "unfinished"
+    assert published(tmp_path / "study.parquet") == frozenset()
+
+
+def test_arms_and_patterns_name_cells() -> None:
+    cells = tuple(cell for cell in loops() if cell.name.startswith("s5-t2"))
+    for patterns, count in (
+        (["s5-t2-rescan"], 3), (["s5-t2-rescan-s1"], 1), (["s5-t2-*-s1"], 6),
+        (["s5-t2-rescan", "s5-t2-rescan-s1", "s5-t2-accumulate-s0"], 4), (["s5-t2-rescan*"], 9),
+    ):  # fmt: skip
+        assert len(chosen(cells, patterns)) == count, patterns
+    with pytest.raises(ValueError, match="'s5-t2' names none"):
+        chosen(cells, ["s5-t2"])
 
 
 def test_a_dry_run_says_what_was_never_measured(capsys: pytest.CaptureFixture[str]) -> None:
