@@ -1,5 +1,6 @@
 """The option that an unknown one was probably meant to be."""
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
@@ -30,9 +31,9 @@ def flags_of(help_text: str) -> list[str]:
 def meant(unknown: str, flags: Sequence[str]) -> str | None:
     """What stands in the place of an unknown option.
 
-    An option of the same last part comes first, in whatever group; then one like it in the same
-    group; then one like the whole. A task's knobs are options of none of these: they are given
-    as `--task.knobs KEY=VALUE`.
+    An option of the same last part comes first, in whatever group; then a knob of some task, which
+    is given as `--task.knobs KEY=VALUE`; then an option like it in the same group; then one like
+    the whole.
 
     Args:
         unknown: The name that was typed, without hyphens in front.
@@ -52,6 +53,10 @@ def meant(unknown: str, flags: Sequence[str]) -> str | None:
     same = [flag for flag in flags if flag.rpartition(".")[2] == leaf]
     if same:
         return "--" + (nearest(unknown, same, alike=0.0) or same)[0]
+    knob = leaf.replace("-", "_")
+    owners = _tasks_with(knob) if "task.knobs" in flags and group in ("", "task") else []
+    if owners:
+        return f"--task.knobs {knob}=... of {', '.join(owners)}"
     beside = {flag.rpartition(".")[2]: flag for flag in flags if flag.rpartition(".")[0] == group}
     if group and beside:
         close = nearest(leaf, beside)
@@ -60,6 +65,14 @@ def meant(unknown: str, flags: Sequence[str]) -> str | None:
     leaves = {flag.rpartition(".")[2]: flag for flag in flags}
     close = nearest(unknown, flags) or [leaves[one] for one in nearest(leaf, leaves, alike=CLOSE)]
     return f"--{close[0]}" if close else None
+
+
+def _tasks_with(knob: str) -> list[str]:
+    """The tasks that have a knob."""
+    from tasks import catalogue
+
+    fields = {name: dataclasses.fields(kind) for name, kind in catalogue().items()}
+    return [name for name, knobs in fields.items() if knob in {one.name for one in knobs}]
 
 
 def misspelt(missing: str, argv: Sequence[str], flags: Sequence[str]) -> str | None:

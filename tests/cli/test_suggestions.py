@@ -32,10 +32,13 @@ FLAGS = [
         ("loops", "--model.num-loops"),
         ("model.state", "--model.loop-state"),
         ("model.num_lops", "--model.num-loops"),
-        ("task.group", "--task.knobs group=..."),
+        ("task.group", "--task.knobs group=... of group_word"),
+        ("task.groups", "--task.knobs groups=..."),
         ("task.nam", "--task.name"),
+        ("tokens", "--task.knobs tokens=... of group_word"),
+        ("depth", "--task.knobs depth=... of dyck"),
+        ("model.tokens", None),
         ("model.zzz", None),
-        ("depth", None),
         ("x", None),
     ],
 )
@@ -64,6 +67,10 @@ def test_only_an_option_like_the_missing_one_is_its_misspelling() -> None:
         (
             "train --dta x --steps 2",
             "--dta: no such option, perhaps you meant --data (see lt2 train",
+        ),
+        (
+            "curriculum run s3 --tokens generators",
+            "--tokens: no such option, perhaps you meant --task.knobs tokens=... of group_word (s",
         ),
         ("data prepare --source x", "--source: no such option, perhaps you meant --sources"),
     ],
