@@ -54,15 +54,25 @@ def unknown_name(field: str, value: object, names: Iterable[str], *, more: str =
         >>> print(unknown_name("key", "x", ["a", "b"]))
         key: 'x' is not allowed (choose from a, b)
     """
-    every = list(dict.fromkeys(names))
     given = value if isinstance(value, str) else ""
-    meant = nearest(given, every, alike=CLOSE if len(every) <= FEW else LIKELY)
-    listed = f"choose from {', '.join(every)}"
-    if len(every) > MOST:
-        examples = nearest(given, every, most=3, alike=ALIKE) or every[:: len(every) // 2]
-        listed = f"one of {len(every)} names, such as {', '.join(examples)}"
-    hint = f", perhaps you meant {meant[0]}" if meant else ""
-    return f"{field}: {value!r} is not allowed{hint} ({listed}{more and f', {more}'})"
+    return f"{field}: {value!r} is not allowed{_choices(given, names, more)}"
+
+
+def unknown_field(name: str, names: Iterable[str]) -> str:
+    """The message of a ValueError about a field that a configuration does not have.
+
+    Args:
+        name: What was given.
+        names: The fields that there are.
+
+    Returns:
+        One line, as of `unknown_name`.
+
+    Example:
+        >>> print(unknown_field("num_lops", ["width", "num_loops"]))
+        num_lops: no such field, perhaps you meant num_loops (choose from width, num_loops)
+    """
+    return f"{name}: no such field{_choices(name, names)}"
 
 
 class Named(dict[str, Value]):
@@ -84,6 +94,18 @@ class Named(dict[str, Value]):
 
     def __missing__(self, name: object) -> Value:
         raise KeyError(unknown_name(self.field, name, self))
+
+
+def _choices(given: str, names: Iterable[str], more: str = "") -> str:
+    """Return what was probably meant, and what may stand there."""
+    every = list(dict.fromkeys(names))
+    meant = nearest(given, every, alike=CLOSE if len(every) <= FEW else LIKELY)
+    listed = f"choose from {', '.join(every)}"
+    if len(every) > MOST:
+        examples = nearest(given, every, most=3, alike=ALIKE) or every[:: len(every) // 2]
+        listed = f"one of {len(every)} names, such as {', '.join(examples)}"
+    hint = f", perhaps you meant {meant[0]}" if meant else ""
+    return f"{hint} ({listed}{more and f', {more}'})"
 
 
 def _plain(name: str) -> str:

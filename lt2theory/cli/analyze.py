@@ -3,17 +3,16 @@
 from pathlib import Path
 
 import tyro
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import parse
+from lt2theory.fields import Frozen
 
 
-class AnalyzeOptions(BaseModel):
+class AnalyzeOptions(Frozen):
     """What is measured, and on what."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: tyro.conf.Positional[Path] = Field(
         description="Folder of a curriculum run, or of a run of lt2 train."

@@ -5,20 +5,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lt2theory.cli.bench_output import check_counts
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import check_file
 from lt2theory.cli.parsing import parse
+from lt2theory.fields import Frozen
 
 Form = Literal["looped", "same-parameters", "same-depth"]
 
 
-class EfficiencyOptions(BaseModel):
+class EfficiencyOptions(Frozen):
     """What is measured, for how long, and where the rows are kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: tyro.conf.Positional[Path] = Field(
         description="JSON file of the rows; what it has already is not measured again."

@@ -5,18 +5,17 @@ import math
 from typing import Annotated, Any
 
 import tyro
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lt2theory.cli.bench_output import check_counts
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
 from lt2theory.cli.parsing import parse
+from lt2theory.fields import Frozen
 
 
-class ModelOptions(BaseModel):
+class ModelOptions(Frozen):
     """Which preset, for how many tokens, on what machine."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     preset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRESET")] = Field(
         description="Name of the preset, such as lt2-1.3b-full-gdn; an unknown one is answered "

@@ -2,32 +2,28 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from lt2theory.fields import Frozen
 
 
-class TaskOptions(BaseModel):
+class TaskOptions(Frozen):
     """How the generators are timed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     seconds: float = Field(2.0, gt=0, allow_inf_nan=False, description="Seconds for each row.")
     workers: int = Field(2, ge=1, description="Processes that generate at once.")
     size: int = Field(2048, ge=1, description="Examples a batch.")
 
 
-class OpsOptions(BaseModel):
+class OpsOptions(Frozen):
     """How the recurrences are timed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     repeats: int = Field(7, ge=1, description="Turns of every method; the fastest counts.")
     threads: int = Field(2, ge=1, le=1024, description="Threads of a tensor operation.")
 
 
-class AnalysisOptions(BaseModel):
+class AnalysisOptions(Frozen):
     """How the analysers are timed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sample: int = Field(256, ge=1, le=8192, description="Operators of the dense methods.")
     repeats: int = Field(5, ge=1, description="Turns of the methods; the fastest counts.")
@@ -39,10 +35,8 @@ class AnalysisOptions(BaseModel):
     )
 
 
-class DecodeOptions(BaseModel):
+class DecodeOptions(Frozen):
     """What is decoded."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     patterns: tuple[str, ...] = Field(
         ("gdn",), description="Layer patterns: gdn, full, full-gdn, gdn-dsa, nsa, window."
@@ -53,10 +47,8 @@ class DecodeOptions(BaseModel):
     eager: bool = Field(True, description="Also time the model's own forward with a cache.")
 
 
-class TrainStepOptions(BaseModel):
+class TrainStepOptions(Frozen):
     """Which training steps are taken."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: Literal["cuda", "cpu"] = Field(
         "cuda",
@@ -77,10 +69,8 @@ class TrainStepOptions(BaseModel):
     threads: int = Field(1, ge=1, le=1024, description="Threads of a tensor operation on a CPU.")
 
 
-class StudyOptions(BaseModel):
+class StudyOptions(Frozen):
     """Which cells share a GPU."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     workloads: tuple[str, ...] = Field(
         ("words", "recall-4", "recall-64"),
@@ -93,10 +83,8 @@ class StudyOptions(BaseModel):
     )
 
 
-class SparseOptions(BaseModel):
+class SparseOptions(Frozen):
     """Which sparse attentions are timed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ops: tuple[Literal["dsa", "nsa"], ...] = Field(("dsa", "nsa"), description="Attentions.")
     lengths: tuple[int, ...] = Field((4096, 16384, 65536), description="Tokens.")
@@ -107,10 +95,8 @@ class SparseOptions(BaseModel):
     repeats: int = Field(5, ge=1, description="Runs that are timed; the median counts.")
 
 
-class PrefillOptions(BaseModel):
+class PrefillOptions(Frozen):
     """What is read."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     patterns: tuple[str, ...] = Field(
         ("gdn", "window", "full", "nsa", "gdn-dsa"),

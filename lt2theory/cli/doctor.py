@@ -3,20 +3,19 @@
 import os
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lt2theory.cli.errors import CHECK_FAILED, DONE, UsageError
 from lt2theory.cli.output import JsonCopy, check_files
 from lt2theory.cli.parsing import parse, refuse_empty
+from lt2theory.fields import Frozen
 
 IMPORTS: tuple[str, ...] = ()
 """Modules that the measuring processes import first; tests plant faulty backends through them."""
 
 
-class DoctorOptions(BaseModel):
+class DoctorOptions(Frozen):
     """What is measured, and how long it may take."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     quick: bool = Field(
         False,

@@ -10,6 +10,8 @@ from pydantic_core import ErrorDetails
 from tyro import _errors as events
 from tyro._arguments import ArgumentDefinition
 
+from lt2theory.fields import refused
+
 DONE = 0
 CHECK_FAILED = 1
 BAD_USAGE = 2
@@ -114,23 +116,15 @@ def _field(flag: str) -> str:
 
 def _clause(item: ErrorDetails, prefix: Sequence[str], flags: bool) -> str:
     """Return one refused field: its name, the value and pydantic's reason."""
-    # A union's members stand in `loc` too, as type names; flags never contain them.
-    names = [*prefix, *(str(part) for part in item["loc"])]
-    reason = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if item["type"] == "value_error" and (named := re.match(r"([a-z_]+): ", reason)):
-        # Validators of a whole model name the field themselves.
-        names.append(named[1])
-        reason = reason[named.end() :]
-    name = ".".join(names)
+    names, reason = refused(item)
+    name = ".".join([*prefix, *names])
     if flags and name:
         name = "--" + name.replace("_", "-")
     if item["type"] == "value_error":
         return f"{name}: {reason}" if name else reason
     if item["type"] == "missing":
         return f"{name}: no value given (required)"
-    if item["type"] == "extra_forbidden":
-        return f"{name}: no such field"
-    return f"{name}: {item['input']!r} is not allowed ({reason})"
+    return f"{name}: {item['input']!r} is not allowed ({reason.removeprefix('Input ')})"
 
 
 def _parse_error(event: events.ParseErrorEvent, cause: BaseException | None) -> str:

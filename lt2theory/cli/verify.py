@@ -3,20 +3,19 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from lt2theory.cli.errors import CHECK_FAILED, DONE, UsageError
 from lt2theory.cli.output import JsonCopy, check_files
 from lt2theory.cli.parsing import parse, refuse_empty
+from lt2theory.fields import Frozen
 
 if TYPE_CHECKING:
     from proofs_checks.runner import Outcome
 
 
-class VerifyOptions(BaseModel):
+class VerifyOptions(Frozen):
     """Which claims, how thoroughly, and what is written besides the table."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     only: tuple[str, ...] = Field(
         (), description="Ids (R7) or groups (R) of docs/theory.md; all by default."

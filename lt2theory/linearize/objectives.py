@@ -11,9 +11,9 @@ several processes, evaluations, exact resuming) is the trainer's.
 from abc import abstractmethod
 from typing import ClassVar
 
+from lt2theory.fields import Frozen
 from lt2theory.models import LoopedModel
 from lt2theory.training.lm.objective import StepObjective
-from lt2theory.training.lm.options import Frozen
 
 
 class ObjectiveConfig(Frozen):

@@ -8,11 +8,11 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from lt2theory.cards import config_card, listing
+from lt2theory.fields import Frozen
 from lt2theory.linearize.hybrids import restored_config, student_config
 from lt2theory.linearize.stages import Stage
 from lt2theory.linearize.starts import Start
 from lt2theory.models import LoopedConfig
-from lt2theory.training.lm.options import Frozen
 
 
 class Recipe(Frozen):

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from safetensors.torch import save
 
 from lt2theory.cards import card, listing
+from lt2theory.fields import KnownFields
 from lt2theory.linearize.divergence import Recovery
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.runs import RunFolder, write_bytes
@@ -23,7 +24,7 @@ STAGES = "stages"
 START = "start"
 
 
-class RecoveryRecord(BaseModel):
+class RecoveryRecord(KnownFields):
     """`lt2theory.linearize.divergence.Recovery`, as it is stored.
 
     Attributes:
@@ -33,7 +34,7 @@ class RecoveryRecord(BaseModel):
         agreement: Share of tokens at which both find the same token likeliest.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     kl: float
     loss: float
@@ -58,7 +59,7 @@ class RecoveryRecord(BaseModel):
         return all(math.isfinite(value) for value in self.model_dump().values())
 
 
-class StageResult(BaseModel):
+class StageResult(KnownFields):
     """A stage that has ended.
 
     Attributes:
@@ -68,7 +69,7 @@ class StageResult(BaseModel):
         recovery: How near the student is to the teacher after it; None if that is not measured.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     name: str
     folder: str
@@ -76,7 +77,7 @@ class StageResult(BaseModel):
     recovery: RecoveryRecord | None
 
 
-class LinearizeSummary(BaseModel):
+class LinearizeSummary(KnownFields):
     """What an ended linearization says; the contents of summary.json.
 
     Attributes:
@@ -93,7 +94,7 @@ class LinearizeSummary(BaseModel):
         stages: Its stages.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     status: Literal["finished", "diverged"]
     label: str

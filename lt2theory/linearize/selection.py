@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, model_validator
 
+from lt2theory.fields import Frozen
 from lt2theory.linearize.choice import check_count
 from lt2theory.linearize.hybrid_distillation import HybridDistillation
 from lt2theory.linearize.hybrids import restored, restored_config
@@ -24,7 +25,6 @@ from lt2theory.runs.layout import CHECKPOINTS
 from lt2theory.runs.prepare import remove_tree
 from lt2theory.training.lm import LmConfig, LmOptimiserConfig, resolve
 from lt2theory.training.lm.learner import Learner
-from lt2theory.training.lm.options import Frozen
 from lt2theory.training.lm.session import STAGE_KIND, Session, Task, train_in
 
 RUNS = "runs"

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from lt2theory.fields import first_refusal
 from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.teachers import Teacher
 from lt2theory.models import LoopedModel
@@ -14,7 +15,6 @@ from lt2theory.runs import config_hash
 from lt2theory.training.checkpoint import model_tensors
 from lt2theory.training.lm import LmConfig, resolve
 from lt2theory.training.lm.config import corpus_hash
-from lt2theory.training.records import first_refusal
 from lt2theory.training.text import Corpus
 from lt2theory.training.text.chat import chat_fingerprint
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from lt2theory.fields import Frozen
 from lt2theory.linearize.alignment import Alignment
 from lt2theory.linearize.distillation import Distillation
 from lt2theory.linearize.hybrid_distillation import HybridDistillation
@@ -14,7 +15,6 @@ from lt2theory.linearize.language import LanguageModelling
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training.lm import LmConfig, LmOptimiserConfig
-from lt2theory.training.lm.options import Frozen
 
 Objective = Annotated[
     Alignment | Distillation | HybridDistillation | LanguageModelling,

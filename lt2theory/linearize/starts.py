@@ -13,6 +13,7 @@ from jaxtyping import Float
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from lt2theory.fields import Frozen
 from lt2theory.mixers import (
     MLSTM,
     GatedDeltaNet,
@@ -23,7 +24,6 @@ from lt2theory.mixers import (
 from lt2theory.mixers.delta import DeltaMixer
 from lt2theory.mixers.linear_attention import HadamardFeatureMap
 from lt2theory.mixers.short_conv import ShortConvolution
-from lt2theory.training.lm.options import Frozen
 
 STUDENT_MIXERS = ("mlstm", "gla", "gdn", "deltanet", "retnet", "kda", "linear_attention")
 """The seven mixers of arXiv 2504.14366."""

@@ -2,17 +2,18 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from lt2theory.fields import KnownFields
 from lt2theory.mixers.options import DecayGrain, LinearRotation
 from lt2theory.models.pattern import LONGEST
 from lt2theory.ops.sparse.dsa_reference import IndexerLoss
 
 
-class ConfigFields(BaseModel):
+class ConfigFields(KnownFields):
     """What a user sets; `LoopedConfig` adds what the fields must be to one another."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     vocab_size: int = Field(
         256, ge=2, le=2**31, description="Token ids run from 0 to vocab_size - 1."

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from lt2theory.fields import KnownFields
 from lt2theory.report.markdown import markdown_table
 from lt2theory.report.performance_lines import UNMEASURED, Line, Number, floor_of, told
 
@@ -29,10 +30,10 @@ about the number that was wanted beforehand; "measured" means that none was.
 COLUMNS = ("what", "baseline", "ours", "floor", "ours / floor", "wanted", "verdict")
 
 
-class PageSection(BaseModel):
+class PageSection(KnownFields):
     """One part of the page, about one file of results."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     title: str
     file: str | None = Field(None, description="File in results/; None for a section of prose.")
@@ -40,18 +41,18 @@ class PageSection(BaseModel):
     lines: tuple[Line, ...] = ()
 
 
-class Plan(BaseModel):
+class Plan(KnownFields):
     """The sections in order."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     sections: tuple[PageSection, ...]
 
 
-class Baselines(BaseModel):
+class Baselines(KnownFields):
     """What others reached, on which device, by which command."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     command: str
     date: str

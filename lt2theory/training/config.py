@@ -5,9 +5,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_serializer, model_validator
 
+from lt2theory.fields import Frozen
 from lt2theory.models import LoopedConfig
 from lt2theory.ops import KERNELS
-from lt2theory.training.config_parts import Frozen, OptimiserConfig, TaskConfig
+from lt2theory.training.config_parts import OptimiserConfig, TaskConfig
 from lt2theory.training.exact_start import check_fits
 
 Device = Literal["cpu", "cuda"]

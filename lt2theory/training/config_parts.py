@@ -2,20 +2,10 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 import tasks
-from lt2theory.cards import config_card
-
-
-class Frozen(BaseModel):
-    """A configuration that refuses unknown fields, infinities and changes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return config_card(self)
+from lt2theory.fields import Frozen
 
 
 class TaskConfig(Frozen):

@@ -6,10 +6,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from torch import Tensor
 from torch.nn import functional as F
 
+from lt2theory.fields import KnownFields
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training.runtime import Runtime
 from tasks import Batch, Task
@@ -21,7 +22,7 @@ LOGITS_AT_ONCE = 1 << 26
 """Logits held in memory at a time (256 MiB in float32)."""
 
 
-class Interval(BaseModel):
+class Interval(KnownFields):
     """A 95 % interval of an accuracy.
 
     Attributes:
@@ -29,13 +30,13 @@ class Interval(BaseModel):
         high: Its upper end.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     low: float
     high: float
 
 
-class Evaluation(BaseModel):
+class Evaluation(KnownFields):
     """Accuracies on n instances.
 
     Attributes:
@@ -50,7 +51,7 @@ class Evaluation(BaseModel):
         scored_loss: The same over the scored positions.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     n: int
     scored_accuracy: float
@@ -62,7 +63,7 @@ class Evaluation(BaseModel):
     scored_loss: float | None
 
 
-class Curves(BaseModel):
+class Curves(KnownFields):
     """Accuracy along the sequence, at the positions where some instance has a label.
 
     Attributes:
@@ -71,7 +72,7 @@ class Curves(BaseModel):
         exact_prefix_accuracy: Share of the instances with no wrong answer up to and including it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     positions: tuple[int, ...]
     position_accuracy: tuple[float, ...]

@@ -7,14 +7,15 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lt2theory.cards import card, listing
+from lt2theory.fields import KnownFields, first_refusal
 from lt2theory.training.evaluation import Curves, Evaluation
 
 Checked = TypeVar("Checked", bound=BaseModel)
 Status = Literal["solved", "budget_exhausted", "diverged"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _Record(KnownFields):
+    model_config = ConfigDict(frozen=True)
 
 
 class StageRecord(_Record):
@@ -180,20 +181,3 @@ def checked(kind: type[Checked], value: Mapping[str, Any], path: Path) -> Checke
         return kind.model_validate(value)
     except ValidationError as error:
         raise ValueError(f"{path} is damaged: {first_refusal(error, kind.__name__)}") from error
-
-
-def first_refusal(error: ValidationError, name: str) -> str:
-    """The first field that pydantic refused, and why, in one line.
-
-    Args:
-        error: What it raised.
-        name: What the whole is called, where no single field is wrong.
-
-    Returns:
-        The line; a validator of the whole names the field itself.
-    """
-    first = error.errors(include_url=False)[0]
-    reason = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error" and not first["loc"]:
-        return reason
-    return f"{'.'.join(map(str, first['loc'])) or name}: {reason}"

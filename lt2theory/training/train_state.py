@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
+from lt2theory.fields import KnownFields
 from lt2theory.training.evaluation import Evaluation
 from lt2theory.training.records import StageRecord, Status
 
 
-class TrainState(BaseModel):
+class TrainState(KnownFields):
     """Where a run is between two steps: with the weights and moments, all that the rest depends on.
 
     Attributes:
@@ -31,18 +32,16 @@ class TrainState(BaseModel):
         training_seconds: Those spent in training steps.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     step: int = 0
     stage_step: int = 0
-    finished: list[StageRecord] = []
+    finished: list[StageRecord] = Field(default_factory=list)
     evaluation: Evaluation | None = None
     confirmation: Evaluation | None = None
     confirmations: int = 0
     confirmed_on_others: bool | None = None
     loss_sum: float = 0.0
     norm_sum: float = 0.0
-    auxiliary_sums: dict[str, float] = {}
+    auxiliary_sums: dict[str, float] = Field(default_factory=dict)
     summed: int = 0
     outcome: Status | None = None
     diverged_at: int | None = None

@@ -5,24 +5,23 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from lt2theory.cli.errors import UsageError, one_line
 from lt2theory.cli.parsing import leading_name, parse
+from lt2theory.fields import Frozen
 
 
-class Model(BaseModel):
+class Model(Frozen):
     """A nested part."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     num_loops: int = Field(1, ge=1, description="Loops T.")
     kind: Literal["rescan", "accumulate"] = Field("rescan", description="Semantics.")
 
 
-class Config(BaseModel):
+class Config(Frozen):
     """A configuration with each kind of field."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     model: Model = Field(Model(), description="The model.")
     knobs: dict[str, str | int | float | bool | None] = Field({"group": "S5"}, description="Knobs.")
     stages: tuple[int, ...] = Field((1, 2), description="Stages.")
@@ -150,10 +149,15 @@ def test_help_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_library_errors_become_one_line() -> None:
     with pytest.raises(ValidationError) as refused:
-        Config.model_validate({"model": {"num_loops": -1}, "grop": 1})
+        Config.model_validate({"model": {"num_loops": -1}, "threads": 0})
     assert one_line(refused.value) == (
         "model.num_loops: -1 is not allowed (should be greater than or equal to 1); "
-        "grop: no such field"
+        "threads: 0 is not allowed (should be greater than or equal to 1)"
+    )
+    with pytest.raises(ValidationError) as refused:
+        Config.model_validate({"model": {"num_lops": 3}})
+    assert one_line(refused.value) == (
+        "model.num_lops: no such field, perhaps you meant num_loops (choose from num_loops, kind)"
     )
 
 

@@ -40,7 +40,7 @@ def test_json_round_trip_keeps_the_types_of_knobs(make_config: Any) -> None:
         ({"test_size": 2**20 + 1}, "less than or equal to 1048576"),
         ({"label": "a\nb"}, r"label: got 'a\\nb', allowed is one line of printable text"),
         ({"model": {"loop_loss": "mean"}}, "loop_loss: got 'mean', allowed is 'last'"),
-        ({"batchsize": 4}, "Extra inputs are not permitted"),
+        ({"batchsize": 4}, "batchsize: no such field, perhaps you meant batch_size"),
         ({"optimiser": {"betas": (0.9, 1.0)}}, r"betas: got \(0\.9, 1\.0\)"),
     ],
 )

@@ -12,13 +12,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from lt2theory.experiments.cells import in_order
+from lt2theory.fields import Frozen
 from lt2theory.linearize.evaluation import EvaluationConfig
 from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.selection import SelectionConfig
 from lt2theory.linearize.stages import Stage
 from lt2theory.runs import StudyRun, study_run
 from lt2theory.training.lm import LmConfig
-from lt2theory.training.lm.options import Frozen
 
 KIND = "linearize-cell"
 REAL = "SmolLM2-135M-Instruct (Q4_1)"

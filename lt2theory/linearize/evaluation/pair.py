@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from pydantic import Field, model_validator
 
+from lt2theory.fields import Frozen
 from lt2theory.models import LoopedModel
-from lt2theory.training.lm.options import Frozen
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import Tokenizer
 from lt2theory.training.text.corpus import TokenStream

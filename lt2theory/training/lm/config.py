@@ -5,9 +5,10 @@ from typing import Any, Literal
 import torch
 from pydantic import Field, model_validator
 
+from lt2theory.fields import Frozen
 from lt2theory.models import LoopedConfig
 from lt2theory.runs import config_hash
-from lt2theory.training.lm.options import Frozen, LmOptimiserConfig, StabilityConfig
+from lt2theory.training.lm.options import LmOptimiserConfig, StabilityConfig
 from lt2theory.training.text import Corpus
 
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from lt2theory.fields import KnownFields
 from lt2theory.models import LoopedModel
 from lt2theory.training.lm.config import LmConfig
 from lt2theory.training.lm.ranks import Ranks
@@ -12,7 +13,7 @@ from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import BitsPerByte, TokenStream, bits_per_byte
 
 
-class HeldOut(BaseModel):
+class HeldOut(KnownFields):
     """An evaluation on the eval split.
 
     Attributes:
@@ -22,7 +23,7 @@ class HeldOut(BaseModel):
         bytes: Bytes of their text.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     bits_per_byte: float
     bits_per_token: float

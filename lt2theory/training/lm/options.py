@@ -2,23 +2,13 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from lt2theory.cards import config_card
+from lt2theory.fields import Frozen
 from lt2theory.training.config import Device
 
 Parallel = Literal["auto", "fsdp", "replicate"]
 SinkName = Literal["tensorboard", "wandb", "trackio"]
-
-
-class Frozen(BaseModel):
-    """A configuration that does not change and knows all its fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return config_card(self)
 
 
 class LmOptimiserConfig(Frozen):

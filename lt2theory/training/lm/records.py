@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 
 from lt2theory.cards import card
+from lt2theory.fields import KnownFields
 from lt2theory.training.lm.held_out import HeldOut
 from lt2theory.training.lm.policy import Verdict
 
 LmStatus = Literal["finished", "diverged"]
 
 
-class LmTiming(BaseModel):
+class LmTiming(KnownFields):
     """Wall-clock numbers; they are no part of what a resumed run reproduces.
 
     Attributes:
@@ -21,14 +22,14 @@ class LmTiming(BaseModel):
         tokens_per_second: Tokens trained on a second of `training_seconds`, over all processes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     seconds: float
     training_seconds: float
     tokens_per_second: float
 
 
-class LmSummary(BaseModel):
+class LmSummary(KnownFields):
     """What a finished run says; the contents of summary.json.
 
     Attributes:
@@ -48,7 +49,7 @@ class LmSummary(BaseModel):
         timing: Wall-clock numbers.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     status: LmStatus
     label: str
@@ -76,7 +77,7 @@ class LmSummary(BaseModel):
         return card(f"Run {self.label}", facts, more={name: getattr(self, name) for name in names})
 
 
-class LmState(BaseModel):
+class LmState(KnownFields):
     """Where a run is between two steps: with weights and moments, all that the rest depends on.
 
     Attributes:
@@ -97,12 +98,10 @@ class LmState(BaseModel):
         files: Names and sizes of the other files of this checkpoint.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     step: int = 0
-    sums: dict[str, float] = {}
+    sums: dict[str, float] = Field(default_factory=dict)
     summed: int = 0
-    losses: list[float] = []
+    losses: list[float] = Field(default_factory=list)
     bad_in_row: int = 0
     not_finite: int = 0
     spikes: int = 0
@@ -113,7 +112,7 @@ class LmState(BaseModel):
     metrics_size: int = 0
     seconds: float = 0.0
     training_seconds: float = 0.0
-    files: dict[str, int] = {}
+    files: dict[str, int] = Field(default_factory=dict)
 
     def add_step(self, seen: Mapping[str, float], verdict: Verdict, window: int) -> None:
         """Count a step.

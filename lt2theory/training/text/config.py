@@ -2,25 +2,19 @@
 
 import re
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from lt2theory.cards import config_card
+from lt2theory.fields import Frozen
 from lt2theory.training.text.tokenizer import BYTES
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 
 
-class CorpusConfig(BaseModel):
+class CorpusConfig(Frozen):
     """Where the text comes from and how it becomes token shards.
 
     The shards are a function of this and of the text: not of the number of processes.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        return config_card(self)
 
     sources: tuple[str, ...] = Field(
         min_length=1,

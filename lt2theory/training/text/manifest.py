@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from lt2theory.fields import KnownFields, first_refusal
 from lt2theory.runs import read_json
 from lt2theory.runs.found import found
 from lt2theory.training.text.config import CorpusConfig
@@ -13,8 +14,8 @@ MANIFEST = "manifest.json"
 VERSION = 1
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _Frozen(KnownFields):
+    model_config = ConfigDict(frozen=True)
 
 
 class ShardRecord(_Frozen):
@@ -115,5 +116,4 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate(value)
     except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise ValueError(f"{path} is damaged: {where}: {error.errors()[0]['msg']}") from error
+        raise ValueError(f"{path} is damaged: {first_refusal(error, 'manifest')}") from error
