@@ -9,7 +9,7 @@ from lt2theory.cli.bench_options import (
     TaskOptions,
     TrainStepOptions,
 )
-from lt2theory.cli.bench_output import Growing, check_counts, publish
+from lt2theory.cli.bench_output import Growing, check_lists, publish
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
 from lt2theory.cli.parsing import parse
@@ -97,11 +97,9 @@ def decode(argv: list[str]) -> int:
         "lt2 bench decode", argv, description, options=DecodeOptions, copy=JsonCopy
     )
     check_file(copy.json, "--json")
-    from lt2theory.bench.decode import Setting, bench_decode
+    from lt2theory.bench.decode import PATTERNS, Setting, bench_decode
 
-    _check_patterns(options.patterns)
-    for name in ("batches", "contexts"):
-        check_counts(name, getattr(options, name))
+    check_lists(options, patterns=PATTERNS)
     settings = [
         Setting(pattern, batch, context)
         for pattern in dict.fromkeys(options.patterns)
@@ -134,10 +132,10 @@ def prefill(argv: list[str]) -> int:
         "lt2 bench prefill", argv, description, options=PrefillOptions, copy=JsonCopy
     )
     check_file(copy.json, "--json")
+    from lt2theory.bench.decode import PATTERNS
     from lt2theory.bench.prefill import Setting, bench_prefill
 
-    _check_patterns(options.patterns)
-    check_counts("contexts", options.contexts)
+    check_lists(options, patterns=PATTERNS)
     fixed = {"chunk": options.chunk, "backend": options.backend, "layers": options.layers}
     settings = [
         Setting(pattern, options.batch, context, **fixed)
@@ -171,6 +169,7 @@ def train_step(argv: list[str]) -> int:
         "lt2 bench train-step", argv, description, options=TrainStepOptions, copy=JsonCopy
     )
     check_file(copy.json, "--json")
+    check_lists(options)
     if options.device == "cpu":
         from lt2theory.bench.train_step_cpu import bench_train_step_cpu
 
@@ -215,7 +214,7 @@ def sparse(argv: list[str]) -> int:
     check_file(copy.json, "--json")
     from lt2theory.bench.sparse import Setting, bench_sparse
 
-    check_counts("lengths", options.lengths)
+    check_lists(options)
     settings = [
         Setting(op, length, options.dtype)
         for op in dict.fromkeys(options.ops)
@@ -226,13 +225,3 @@ def sparse(argv: list[str]) -> int:
     table = bench_sparse(settings, backends=backends, repeats=options.repeats, on_row=told)
     publish(table, copy.json, threads=1)
     return DONE
-
-
-def _check_patterns(patterns: tuple[str, ...]) -> None:
-    """Refuse a pattern that no full-scale model has."""
-    from lt2theory.bench.decode import PATTERNS
-    from tasks.names import unknown_name
-
-    for pattern in patterns:
-        if pattern not in PATTERNS:
-            raise ValueError(unknown_name("--patterns", pattern, PATTERNS))

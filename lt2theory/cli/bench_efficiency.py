@@ -7,7 +7,7 @@ from typing import Any, Literal
 import tyro
 from pydantic import Field
 
-from lt2theory.cli.bench_output import check_counts
+from lt2theory.cli.bench_output import check_lists
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import check_file
 from lt2theory.cli.parsing import parse
@@ -66,15 +66,14 @@ def efficiency(argv: list[str]) -> int:
     (options,) = parse("lt2 bench efficiency", argv, description, options=EfficiencyOptions)
     check_file(options.file, "FILE", suffixes=(".json",))
     check_file(options.figure, "--figure", suffixes=(".svg",))
-    for name in ("batches", "lengths"):
-        check_counts(name, getattr(options, name))
     import torch
 
     from lt2theory.bench.efficiency import Meter, measure_cells
-    from lt2theory.bench.efficiency_cells import all_cells
+    from lt2theory.bench.efficiency_cells import ARMS, all_cells
     from lt2theory.bench.efficiency_file import add_rows, left_to_do
     from lt2theory.runs.environment import capture
 
+    check_lists(options, arms=ARMS)
     cells = all_cells(options.arms, options.forms, options.phases, options.batches, options.lengths)
     left = left_to_do(cells, options.file)
     if not torch.cuda.is_available():

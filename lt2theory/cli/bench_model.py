@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 from pydantic import Field
 
-from lt2theory.cli.bench_output import check_counts
+from lt2theory.cli.bench_output import check_lists
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
 from lt2theory.cli.parsing import parse
@@ -52,7 +52,7 @@ def model(argv: list[str]) -> int:
     )
     options, copy = parse("lt2 bench model", argv, description, options=ModelOptions, copy=JsonCopy)
     check_file(copy.json, "--json")
-    check_counts("contexts", options.contexts)
+    check_lists(options)
     from lt2theory.bench.model import Rates, describe_model, list_models
     from lt2theory.runs import write_json
 

@@ -2,26 +2,44 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
+
+from pydantic import BaseModel
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def check_counts(name: str, counts: tuple[int, ...]) -> None:
-    """Refuse a list that is empty or has a number below 1.
+def check_lists(options: BaseModel, **names: Iterable[str]) -> None:
+    """Refuse a list that is empty, or has a number below 1 or an unknown name.
 
     Args:
-        name: Its flag.
-        counts: The list.
+        options: Options, some of which are lists: of numbers, of choices, or of names.
+        names: By the field of a list of names, those that there are.
 
     Raises:
-        ValueError: It is.
+        ValueError: A list is so.
     """
-    if min(counts, default=0) < 1:
-        raise ValueError(f"--{name}: {counts} is not allowed (numbers >= 1)")
+    from tasks.names import unknown_name
+
+    for field, info in type(options).model_fields.items():
+        values = getattr(options, field)
+        if not isinstance(values, tuple):
+            continue
+        flag = "--" + field.replace("_", "-")
+        kind = get_args(info.annotation)[0]
+        allowed = tuple(names.get(field, get_args(kind)))
+        if not values:
+            some = "of " if allowed else "numbers >= 1, such as " if kind is int else "such as "
+            listed = ", ".join(map(str, allowed or info.default))
+            raise ValueError(f"{flag}: no value given (one or more {some}{listed})")
+        if kind is int and min(values) < 1:
+            raise ValueError(f"{flag}: {values} is not allowed (numbers >= 1)")
+        unknown = next((value for value in values if allowed and value not in allowed), None)
+        if unknown is not None:
+            raise ValueError(unknown_name(flag, unknown, allowed))
 
 
 def publish(table: "pd.DataFrame", path: Path | None, *, threads: int) -> None:

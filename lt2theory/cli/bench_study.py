@@ -1,7 +1,7 @@
 """`lt2 bench study`: curriculum steps a minute of cells that share a GPU."""
 
 from lt2theory.cli.bench_options import StudyOptions
-from lt2theory.cli.bench_output import check_counts, publish
+from lt2theory.cli.bench_output import check_lists, publish
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
 from lt2theory.cli.parsing import parse
@@ -25,9 +25,9 @@ def study(argv: list[str]) -> int:
     )
     options, copy = parse("lt2 bench study", argv, description, options=StudyOptions, copy=JsonCopy)
     check_file(copy.json, "--json")
-    from lt2theory.bench.study import bench_study
+    from lt2theory.bench.study import WORKLOADS, bench_study
 
-    check_counts("at-once", options.at_once)
+    check_lists(options, workloads=WORKLOADS)
     table = bench_study(options.workloads, at_once=options.at_once, seconds=options.seconds)
     publish(table, copy.json, threads=1)
     return DONE

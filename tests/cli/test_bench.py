@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lt2theory.bench import decode
-from lt2theory.cli import main
+from lt2theory.cli import bench_options, main
+from lt2theory.cli.app import COMMANDS
+from lt2theory.cli.bench_efficiency import EfficiencyOptions
+from lt2theory.cli.bench_model import ModelOptions
 
 
 def test_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,3 +74,41 @@ def test_decode_takes_what_is_named_twice_once(monkeypatch: pytest.MonkeyPatch) 
 def test_prefill_refuses(argv: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "prefill", *argv.split()]) == 2
     assert capsys.readouterr().err.startswith(f"lt2: error: {line}")
+
+
+OPTIONS: dict[str, Any] = {
+    "tasks": bench_options.TaskOptions,
+    "ops": bench_options.OpsOptions,
+    "analysis": bench_options.AnalysisOptions,
+    "decode": bench_options.DecodeOptions,
+    "prefill": bench_options.PrefillOptions,
+    "train-step": bench_options.TrainStepOptions,
+    "sparse": bench_options.SparseOptions,
+    "study": bench_options.StudyOptions,
+    "efficiency new.json": EfficiencyOptions,
+    "model lt2-1.3b-gdn": ModelOptions,
+}
+LISTS = [
+    (verb, name)
+    for verb, options in OPTIONS.items()
+    for name, field in options.model_fields.items()
+    if isinstance(field.default, tuple)
+]
+
+
+def test_every_verb_is_known() -> None:
+    verbs = {name.removeprefix("bench ") for name in COMMANDS if name.startswith("bench ")}
+    assert verbs == {verb.split()[0] for verb in OPTIONS}
+    assert len(LISTS) > 15
+
+
+@pytest.mark.parametrize(("verb", "name"), LISTS)
+def test_an_empty_list_is_refused_with_what_is_allowed(
+    verb: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flag = "--" + name.replace("_", "-")
+    assert main(["bench", *verb.split(), flag]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"lt2: error: {flag}: no value given (one or more ")
+    assert str(OPTIONS[verb].model_fields[name].default[0]) in said
+    assert len(said.splitlines()) == 1
