@@ -1,10 +1,11 @@
 """A prediction of the study, registered before it ran: what it says, and what it rests on.
 
-`implied by` an id of the ledger: the claim says so of the solutions named under `provided`; a model
-that learns another kind of solution may still do otherwise. `expected, not implied`: no claim says
-so, though one may say that a solution exists.
+`implied by` a claim of the ledger, by its id and title: it says so of the solutions named under
+`provided`; a model that learns another kind of solution may still do otherwise. `expected, not
+implied`: no claim says so, though one may say that a solution exists.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,7 +34,8 @@ class Prediction:
     Attributes:
         name: Short name.
         claim: What is predicted.
-        basis: `implied by <claim id>` or `expected, not implied`.
+        basis: `implied by <claim id> (<its title>)`, as an id has several claims, or `expected, not
+            implied`.
         rule: What decides, in words; `judge` carries it out.
         judge: From a study's table to findings.
         provided: What the claim behind it assumes of the solutions; "" where nothing is implied.
@@ -52,10 +54,11 @@ class Prediction:
         Raises:
             ValueError: The basis is of another form, or `provided` does not go with it.
         """
-        implied = self.basis.startswith("implied by ")
+        implied = re.fullmatch(r"implied by [A-Z]\d+ \(.+\)", self.basis) is not None
         if not implied and self.basis != EXPECTED:
             raise ValueError(
-                f"basis: got {self.basis!r}, allowed are 'implied by <claim id>' and {EXPECTED!r}"
+                f"basis: got {self.basis!r}, allowed are 'implied by <claim id> (<its title>)' and "
+                f"{EXPECTED!r}"
             )
         if implied != bool(self.provided):
             raise ValueError(f"provided: got {self.provided!r} with basis {self.basis!r}")

@@ -80,7 +80,7 @@ def recall_predictions() -> tuple[Prediction, ...]:
             "no-shortcut",
             "Wherever a stage was solved, the test accuracy lies above every rule that only "
             "recalls or only tracks.",
-            "implied by H2",
+            "implied by H2 (0.90 needs recall and tracking)",
             "The whole interval of every such test lies above the highest floor; broken by one "
             "that lies below; open until every cell of state-based recall has ended.",
             _above_floors,

@@ -19,6 +19,13 @@ from lt2theory.experiments.study_words import SETTLED
 _LATER = f"(Added when arms without `settled` had run, and some held {FAR // 2} tokens, not {FAR}.)"
 _TOKEN_ONLY = "solutions whose transitions are functions of the token and represent the group"
 _LOSSLESS = "solutions that lose nothing, at any length"
+_TWO_LOOPS = (
+    "implied by E8 (generators as tokens: a swap and the longest cycle cost what all elements do)"
+)
+_ONE_LOOP = "implied by E8 (one orthogonal factor is an involution)"
+_SMALL_BETA = "implied by E5 (what keeps its norm is left alone)"
+_PARITY = "implied by E4 (determinant of T gated factors)"
+_BOUND = "implied by R6 (scalar gates factor out)"
 _ALL = f"Kept if every seed solved every length and holds {HOLDS} at {FAR} tokens"
 _NONE = f"Broken by one seed that holds {HOLDS} at {FAR} tokens; kept if all lie below"
 
@@ -54,7 +61,7 @@ def _groups() -> tuple[Prediction, ...]:
         Prediction(
             "s5-accumulate-2",
             f"S5 with two loops under accumulate does not hold at {FAR} tokens.",
-            "implied by E8",
+            _TWO_LOOPS,
             f"{_NONE}.",
             partial(none_hold, labels=("s5-t2-accumulate",), length=FAR),
             provided=_TOKEN_ONLY,
@@ -62,7 +69,7 @@ def _groups() -> tuple[Prediction, ...]:
         Prediction(
             "one-loop",
             f"With one loop none of S3, S4, A5 and S5 holds at {FAR} tokens.",
-            "implied by E8",
+            _ONE_LOOP,
             f"{_NONE}, over all groups.",
             partial(none_hold, labels=one, length=FAR),
             provided=_TOKEN_ONLY,
@@ -146,7 +153,7 @@ def _controls() -> tuple[Prediction, ...]:
             "small-beta-groups",
             f"With beta in (0, 1) four loops hold no group at {FAR} tokens, under neither "
             "semantics.",
-            "implied by E5",
+            _SMALL_BETA,
             f"{_NONE}, over all groups.",
             partial(none_hold, labels=small, length=FAR),
             provided=_LOSSLESS,
@@ -163,7 +170,7 @@ def _controls() -> tuple[Prediction, ...]:
             "cyclic-one-loop",
             f"With one loop the solvable twins Z5, Z60 and A4xZ5 do not hold at {FAR} tokens "
             "either: a rotation is two reflections.",
-            "implied by E8",
+            _ONE_LOOP,
             f"{_NONE}, over the three.",
             partial(none_hold, labels=cyclic, length=FAR),
             provided=_TOKEN_ONLY,
@@ -185,7 +192,7 @@ def _controls() -> tuple[Prediction, ...]:
         Prediction(
             "parity-small-beta",
             "One loop with beta in (0, 1) does not hold parity at 1,024 tokens.",
-            "implied by E4",
+            _PARITY,
             f"Broken by one seed that holds {HOLDS} at 1,024 tokens; kept if all lie below.",
             partial(none_hold, labels=("parity-t1-beta1",), length=1024),
             provided=_LOSSLESS,
@@ -198,7 +205,7 @@ def _ranks() -> tuple[Prediction, ...]:
         Prediction(
             "rank-bound",
             "Relative to the gate baseline no transition composed over T loops has a rank above T.",
-            "implied by R6",
+            _BOUND,
             "The largest rank of every model of a word problem whose mixer erases; broken by one "
             "above its T; open until all have ended and those that did not diverge are measured.",
             rank_bound,

@@ -122,6 +122,22 @@ def test_before_the_run_everything_is_listed_as_not_run() -> None:
     assert "`recall-gdn-window-t4` (seed 0, 1, 2)" in page.split("## Not run")[1]
 
 
+def test_commits_are_short_and_merged_and_unknown_says_why(results: pd.DataFrame) -> None:
+    full = "3bf0468b2166fc135020e8d3693b6730de586ce6"
+    cells = list(dict.fromkeys(results["cell"]))
+    said = dict.fromkeys(cells[:3], full) | dict.fromkeys(cells[3:5], "3bf0468")
+    said |= {cells[5]: f"4ffca9a, {full}, 3bf0468", cells[6]: "unknown"}
+    page = study_page(results.assign(source=results["cell"].map(lambda c: said.get(c, "4ffca9a"))),
+                      NO_SEARCH)  # fmt: skip
+    line = next(line for line in page.splitlines() if "Commits of what has begun" in line)
+    assert line.endswith(
+        "begun: 3bf0468 (5 cells), 4ffca9a, 3bf0468 (1 cell), unknown (1 cell), 4ffca9a (1 cell). "
+        "Unknown: ran before runs recorded their commit."
+    )
+    known = study_page(results, NO_SEARCH)
+    assert "before runs recorded" not in known
+
+
 def test_numbers_come_from_the_table(results: pd.DataFrame) -> None:
     page = study_page(results, NO_SEARCH)
     assert f"8 of {len(CELLS)} cells done. Commits of what has begun: x (8 cells)." in page

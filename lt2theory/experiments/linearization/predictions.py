@@ -97,7 +97,7 @@ def _of_hybrids() -> tuple[Prediction, ...]:
         Prediction(
             "cache-constant",
             "The cache of the all-linear student does not grow with the text.",
-            "implied by C3",
+            "implied by C3 (decode memory of the linear mixers does not grow)",
             f"Bytes at the longest length equal those at the shortest; {_OPEN}.",
             _cache,
             provided="every model without softmax layers, whatever its weights",
