@@ -1,6 +1,6 @@
 """Length generalisation: accuracy beyond the training length, and how far each answer is right."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 import seaborn as sns
@@ -107,7 +107,8 @@ def exact_prefix_panels(
     """Share of sequences right at every position so far, a panel a group, one line a seed.
 
     Args:
-        frame: As that of `exact_prefix`, with `group`, the heading of its panel.
+        frame: As that of `exact_prefix`, with `group`, the heading of its panel. The legend keeps
+            the order that the arms have in every group.
         training_length: Longest length seen in training, a dotted line in every panel.
         styles: Looks of the arms.
         ax: Panels of another figure to draw into, one a group; None makes a figure.
@@ -118,17 +119,31 @@ def exact_prefix_panels(
     columns = ["group", "label", "seed", "position", "value"]
     require_columns(frame, columns, "exact prefix")
     require_one_row_each(frame, columns[:-1], "exact prefix")
-    looks = styles_for(frame["label"], styles)
     groups = in_order(frame["group"])
+    parts = [frame[frame["group"].astype(str) == group] for group in groups]
+    looks = styles_for(_merged_order(in_order(part["label"]) for part in parts), styles)
     figure, panels = new_figure(len(groups), ax=ax)
-    for panel, group in zip(panels, groups, strict=True):
-        _draw_prefixes(panel, frame[frame["group"].astype(str) == group], looks)
+    for panel, group, part in zip(panels, groups, parts, strict=True):
+        _draw_prefixes(panel, part, looks)
         mark_vertical(panel, {"": float(training_length)})
         panel.set_title(group)
         if ax is None:
             panel.label_outer()
     arm_legend(panels[0], looks, markers=False, ax=ax)
     return figure
+
+
+def _merged_order(orders: Iterable[Sequence[str]]) -> list[str]:
+    """All names, one that an earlier list lacks before what follows it in its own."""
+    merged: list[str] = []
+    for order in orders:
+        place = len(merged)
+        for name in reversed(order):
+            if name in merged:
+                place = merged.index(name)
+            else:
+                merged.insert(place, name)
+    return merged
 
 
 def _draw_prefixes(axes: Axes, frame: pd.DataFrame, looks: Mapping[str, ArmStyle]) -> None:

@@ -60,6 +60,27 @@ def test_exact_prefix_draws_every_seed(legend_texts):
     assert legend_texts(figure) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ({"S5": ["two", "four"], "S3": ["one", "two"]}, ["one", "two", "four"]),
+        ({"S5": ["two"], "S3": ["one", "two", "four"]}, ["one", "two", "four"]),
+        ({"S5": ["one", "four"], "S3": ["two"]}, ["one", "four", "two"]),
+        ({"S5": ["one", "two"], "S3": ["two", "one"]}, ["one", "two"]),
+    ],
+)
+def test_a_legend_keeps_the_order_of_every_group(groups, expected, legend_texts):
+    frame = pd.DataFrame(
+        [
+            {"group": group, "label": label, "seed": 0, "position": place, "value": 1 / place}
+            for group, labels in groups.items()
+            for label in labels
+            for place in (1, 2)
+        ]
+    )
+    assert legend_texts(exact_prefix_panels(frame, training_length=2)) == expected
+
+
 def test_exact_prefix_panels_share_colours_and_have_a_line_a_seed(legend_texts):
     frame = pd.DataFrame(
         [
