@@ -76,7 +76,8 @@ def fields(error: ValidationError, prefix: Sequence[str] = (), *, flags: bool = 
 def as_typed(message: str, argv: Sequence[str]) -> str:
     """Let a message name the flag that was typed, where it begins with the field of that flag.
 
-    What was not typed keeps its name: a field of a file or of a default is no flag.
+    What was not typed keeps its name: a field of a file or of a default is no flag. Only what a
+    message proposes, to overwrite or to start afresh, becomes the flag that does it.
 
     Args:
         message: One line that may begin `field: `.
@@ -85,6 +86,7 @@ def as_typed(message: str, argv: Sequence[str]) -> str:
     Returns:
         The line, with the flag in the place of the field if exactly one flag there is the field's.
     """
+    message = message.replace("overwrite=True", "--overwrite").replace("fresh=True", "--fresh")
     found = re.match(r"[a-z]\w*(\.\w+)*(?=: )", message)
     if found is None:
         return message

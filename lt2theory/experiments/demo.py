@@ -147,7 +147,7 @@ def _check_runs(folder: Path, configs: list[CurriculumConfig]) -> None:
     if lost:
         raise ValueError(
             f"{folder} holds the demo of another version, with {len(lost)} other runs (such as "
-            f"{min(lost)}); choose another folder, or start over with --fresh"
+            f"{min(lost)}); choose another folder, or start over with fresh=True"
         )
 
 

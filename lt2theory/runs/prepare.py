@@ -85,13 +85,13 @@ def take_over(path: Path, header: dict[str, Any], *, overwrite: bool) -> None:
         if found["kind"] != header["kind"]:
             raise ValueError(
                 f"{path} holds a run of kind {found['kind']!r}, not {header['kind']!r}; "
-                "choose another folder or overwrite"
+                "choose another folder or give overwrite=True"
             )
         if found["hash"] != header["hash"]:
             raise ValueError(
                 f"{path} holds a {found['kind']} run of another configuration "
                 f"({_changes(found['config'], header['config'])}); choose another folder or "
-                "overwrite"
+                "give overwrite=True"
             )
 
 

@@ -191,7 +191,7 @@ class RunFolder:
         if present < size:
             raise ValueError(
                 f"{path} holds {present} bytes, but the checkpoint was written after {size}: "
-                "the run cannot be continued; start it again with overwrite"
+                "the run cannot be continued; start it again with overwrite=True"
             )
         if present > size:
             cut(path, size)

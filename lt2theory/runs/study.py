@@ -114,7 +114,7 @@ class Study:
             if lost:
                 raise ValueError(
                     f"{root} holds a study with {len(lost)} runs that are not in this one "
-                    f"(such as {min(lost)}); choose another folder or overwrite"
+                    f"(such as {min(lost)}); choose another folder or give overwrite=True"
                 )
         root.mkdir(parents=True, exist_ok=True)
         entries = [vars(run) for run in wanted]

@@ -167,6 +167,8 @@ def test_what_began_anew_goes_on_without_the_flag(
         ("a.json: seed: -1", ["--seed", "1"], "a.json: seed: -1"),
         ("seed must be one of 1", ["--seed", "-1"], "seed must be one of 1"),
         ("", ["--seed"], ""),
+        ("x is there (give overwrite=True)", [], "x is there (give --overwrite)"),
+        ("start over with fresh=True", [], "start over with --fresh"),
     ],
 )
 def test_a_field_is_named_by_the_flag_that_was_typed(

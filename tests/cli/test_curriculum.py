@@ -77,7 +77,9 @@ def test_a_run_leaves_its_summary_and_is_not_done_twice(tmp_path: Path, capsys: 
     assert capsys.readouterr().out == first.replace(f"{out}: ", f"{out}: done before: ", 1)
 
     assert run("--out", str(out), "--seed", "1") == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    refused = capsys.readouterr().err
+    assert refused.endswith("; choose another folder or give --overwrite\n")
+    assert refused.count("\n") == 1
     assert json.loads((out / "summary.json").read_text()) == summary
     assert run("--out", str(out), "--seed", "1", "--overwrite") == 0
     assert json.loads((out / "summary.json").read_text())["seed"] == 1

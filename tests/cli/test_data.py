@@ -101,5 +101,5 @@ def test_another_corpus_is_not_overwritten(tmp_path: Path, capsys: Output) -> No
     out = ["--out", str(tmp_path / "c")]
     assert main([*EXCERPT, *out]) == 0
     assert main(["data", "prepare", "--sources", "excerpt", *out]) == 2
-    assert "(overwrite replaces it)" in capsys.readouterr().err
+    assert "(--overwrite replaces it)" in capsys.readouterr().err
     assert main(["data", "prepare", "--sources", "excerpt", *out, "--overwrite"]) == 0

@@ -64,7 +64,9 @@ def test_from_a_run_and_its_text_to_a_student(
     assert main(arguments) == DONE
     assert "done before" in capsys.readouterr().out
     assert main([*arguments, "--seed", "1"]) == BAD_USAGE
-    assert "of another configuration" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert "of another configuration" in refused
+    assert refused.endswith("give --overwrite\n")
 
 
 @pytest.mark.parametrize(

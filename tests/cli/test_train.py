@@ -48,7 +48,9 @@ def test_a_run_leaves_its_summary_and_is_not_done_twice(
     assert run(data, "--out", str(out), "--model.num-loops=3") == 0
     assert capsys.readouterr().out == first.replace(f"{out}: ", f"{out}: done before: ", 1)
     assert run(data, "--out", str(out)) == 2
-    assert "run of another configuration" in capsys.readouterr().err
+    refused = capsys.readouterr().err
+    assert "run of another configuration" in refused
+    assert refused.endswith("give --overwrite\n")
 
 
 def test_without_arguments_the_corpus_is_missed(capsys: Output) -> None:

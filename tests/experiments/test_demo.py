@@ -137,7 +137,7 @@ def test_another_versions_demo_is_kept_unless_it_is_started_over(
     run_demo(tmp_path)
     before = stamps(tmp_path)
     asked(batch_size=8)
-    with pytest.raises(ValueError, match=r"another version, with 2 other runs .* with --fresh$"):
+    with pytest.raises(ValueError, match=r"another version, with 2 other runs .* with fresh=True$"):
         run_demo(tmp_path)
     assert stamps(tmp_path).items() >= {n: t for n, t in before.items() if n != "demo.json"}.items()
     assert not run_demo(tmp_path, fresh=True).done_before

@@ -105,7 +105,7 @@ def test_another_configuration_needs_overwrite(
     tmp_path: Path, make_config: Any, results: Any
 ) -> None:
     first = run_curriculum(make_config(), tmp_path / "run")
-    with pytest.raises(ValueError, match="another configuration"):
+    with pytest.raises(ValueError, match=r"another configuration .* or give overwrite=True$"):
         run_curriculum(make_config(seed=1), tmp_path / "run")
     assert load_summary(tmp_path / "run") == first
     run_curriculum(make_config(seed=1), tmp_path / "run", overwrite=True)

@@ -188,7 +188,7 @@ def _done_before(folder: Path, plan: _Plan) -> Manifest:
     if manifest.hash != plan.identity:
         raise ValueError(
             f"{folder} holds a corpus of other options, another tokenizer or other files "
-            "(overwrite replaces it)"
+            "(overwrite=True replaces it)"
         )
     return manifest
 
