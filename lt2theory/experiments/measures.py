@@ -17,6 +17,7 @@ from lt2theory.analysis import (
     loop_transitions,
     measured_influence,
 )
+from lt2theory.models import LoopTrace
 from lt2theory.training import load_model
 
 INSTANCES = 64
@@ -41,45 +42,51 @@ def held_out_tokens(task: tasks.Task, stage: int) -> Int[Tensor, "b t"]:
     return torch.from_numpy(batch.inputs)
 
 
-def transition_ranks(folder: Path, stage: int) -> pd.DataFrame:
-    """Ranks of the composed loop transitions of a run's model, in float64.
+def held_out_trace(folder: Path, stage: int) -> LoopTrace:
+    """What happens in a run's model on held-out inputs, in float64.
 
     Args:
         folder: The run.
         stage: Difficulty of the inputs.
 
     Returns:
-        `lt2theory.analysis.loop_transitions` of 64 held-out instances, and two columns that do not
-        rest on the closed form behind it: `product_rank`, the rank of the gate baseline less the
-        transitions multiplied out as dense matrices, and `keys_independent`, whether the loops'
-        keys and their strengths leave a least singular value that float64 can show (theory R4).
+        The trace of 64 instances, without gradients.
     """
     model, config = load_model(folder)
     with torch.no_grad():
-        trace = model.double().trace(held_out_tokens(config.task.create(), stage))
-        composed = list(composed_factors(trace))
-        return loop_transitions(trace).assign(
-            product_rank=torch.cat([product_rank(one).ravel() for one in composed]).numpy(),
-            keys_independent=torch.cat([_independent(one).ravel() for one in composed]).numpy(),
-        )
+        return model.double().trace(held_out_tokens(config.task.create(), stage))
 
 
-def last_loop_beyond_token(folder: Path, stage: int) -> float:
-    """How far the last loop's transitions are from functions of the token, in a run's model.
+def transition_ranks(trace: LoopTrace) -> pd.DataFrame:
+    """Ranks of the composed loop transitions.
 
     Args:
-        folder: The run; its model has one layer.
-        stage: Difficulty of the inputs.
+        trace: As `held_out_trace` gives it.
 
     Returns:
-        The median over heads of `lt2theory.analysis.beyond_token`, in float64, over all tokens of
-        64 held-out instances.
+        `lt2theory.analysis.loop_transitions` of the trace, and two columns that do not rest on the
+        closed form behind it: `product_rank`, the rank of the gate baseline less the transitions
+        multiplied out as dense matrices, and `keys_independent`, whether the loops' keys and their
+        strengths leave a least singular value that float64 can show (theory R4).
     """
-    model, config = load_model(folder)
-    tokens = held_out_tokens(config.task.create(), stage)
-    with torch.no_grad():
-        *_, last = composed_factors(model.double().trace(tokens))
-    return float(beyond_token(last, tokens).median())
+    composed = list(composed_factors(trace))
+    return loop_transitions(trace).assign(
+        product_rank=torch.cat([product_rank(one).ravel() for one in composed]).numpy(),
+        keys_independent=torch.cat([_independent(one).ravel() for one in composed]).numpy(),
+    )
+
+
+def last_loop_beyond_token(trace: LoopTrace) -> float:
+    """How far the last loop's transitions are from functions of the token.
+
+    Args:
+        trace: As `held_out_trace` gives it, of a model with one layer.
+
+    Returns:
+        The median over heads of `lt2theory.analysis.beyond_token`, over all tokens.
+    """
+    *_, last = composed_factors(trace)
+    return float(beyond_token(last, trace.tokens).median())
 
 
 def product_rank(composed: ComposedFactors) -> Int[Tensor, "b n h"]:

@@ -10,7 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lt2theory.experiments.measures import last_loop_beyond_token, transition_ranks
+from lt2theory.experiments.measures import (
+    held_out_trace,
+    last_loop_beyond_token,
+    transition_ranks,
+)
 from lt2theory.experiments.study_cells import loops
 from lt2theory.experiments.study_rank_rows import ERASING, FILE, LENGTH
 from lt2theory.experiments.study_table import TABLE, study_table
@@ -29,7 +33,8 @@ def measured(folder: Path) -> dict[str, float]:
         linearly independent keys; `transitions`, how many there are; `beyond_token`, the median
         over heads of the share of the last loop's erasure that its token does not explain.
     """
-    table = transition_ranks(folder, LENGTH)
+    trace = held_out_trace(folder, LENGTH)
+    table = transition_ranks(trace)
     last = table[table["num_loops"] == table["num_loops"].max()]
     medians = last[["entropy_rank", "ideal_entropy_rank", "beta"]].median()
     return {
@@ -37,7 +42,7 @@ def measured(folder: Path) -> dict[str, float]:
         **{str(name): float(value) for name, value in medians.items()},
         "independent": float(last["keys_independent"].mean()),
         "transitions": float(len(last)),
-        "beyond_token": last_loop_beyond_token(folder, LENGTH),
+        "beyond_token": last_loop_beyond_token(trace),
     }
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from lt2theory.experiments.judgement import (
     joint_verdict,
 )
-from lt2theory.experiments.measures import transition_ranks
+from lt2theory.experiments.measures import held_out_trace, transition_ranks
 from lt2theory.experiments.named_codes import code_table, found_codes, said_of_codes
 from lt2theory.experiments.question import Answer, Evidence, Question
 from lt2theory.experiments.recipes import word_problem
@@ -58,7 +58,9 @@ def answer(evidence: Evidence) -> Answer:
     """
     learning = learning_predictions(evidence)
     tables = {
-        label: pd.concat([transition_ranks(path, LENGTH) for path in folders.values()])
+        label: pd.concat(
+            [transition_ranks(held_out_trace(path, LENGTH)) for path in folders.values()]
+        )
         for label in (ONE, RESCAN, ACCUMULATE)
         if (folders := evidence.trained(label))
     }

@@ -10,6 +10,7 @@ from lt2theory.analysis import ComposedFactors, reach
 from lt2theory.experiments.measures import (
     INSTANCES,
     held_out_tokens,
+    held_out_trace,
     last_token_influence,
     median_by_loops,
     product_rank,
@@ -40,7 +41,7 @@ def test_ranks_never_exceed_the_loops(
     pattern: str, num_loops: int, loop_state: str, saved_run: Any
 ) -> None:
     folder = saved_run(loops_of(pattern, num_loops, loop_state))
-    table = transition_ranks(folder, 16)
+    table = transition_ranks(held_out_trace(folder, 16))
     assert len(table) == INSTANCES * 16 * 4 * num_loops
     assert (table["product_rank"] <= table["num_loops"]).all()
     free = table[table["keys_independent"]]
@@ -56,7 +57,8 @@ def test_ranks_never_exceed_the_loops(
 
 def test_mixers_without_erasure_have_rank_zero(saved_run: Any) -> None:
     """Theory R8."""
-    table = transition_ranks(saved_run(loops_of("linear_attention", 2, "rescan")), 16)
+    folder = saved_run(loops_of("linear_attention", 2, "rescan"))
+    table = transition_ranks(held_out_trace(folder, 16))
     assert not table["product_rank"].any()
     assert not table["keys_independent"].any()
 

@@ -12,7 +12,7 @@ from lt2theory.experiments.study_ranks import main, measure, measured
 from lt2theory.experiments.study_table import TABLE, read_study_table, study_table
 from lt2theory.experiments.study_words import exact_start
 from lt2theory.runs import RunFolder, Study, read_json, write_json
-from lt2theory.training import CurriculumConfig, run_curriculum
+from lt2theory.training import CurriculumConfig, load_model, run_curriculum
 from tests.kernel_runs import name_kernels
 
 
@@ -46,6 +46,21 @@ def test_a_model_is_measured_once(trained: tuple[Cell, RunFolder]) -> None:
     table = study_table((cell,), run.path.parent)
     rows = table[table["split"] == RANKS]
     assert rows[["metric", "value", "cell"]].to_numpy().tolist() == [["entropy_rank", 1.5, "exact"]]
+
+
+def test_a_model_is_loaded_once(
+    trained: tuple[Cell, RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[Path] = []
+
+    def load(folder: Path) -> Any:
+        loaded.append(folder)
+        return load_model(folder)
+
+    monkeypatch.setattr("lt2theory.experiments.measures.load_model", load)
+    _, run = trained
+    assert measure([run]) == 1
+    assert loaded == [run.path]
 
 
 def test_a_model_that_a_gpu_trained_is_measured_on_the_cpu(trained: tuple[Cell, RunFolder]) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from lt2theory.experiments import word_problem
@@ -26,12 +25,13 @@ def test_the_sections_follow_the_runs(
     """The first prediction fails and the second is open: their section says the worse of both."""
     measured: list[Path] = []
 
-    def fake(folder: Path, stage: int) -> pd.DataFrame:
+    def fake(folder: Path, stage: int) -> None:
         measured.append(folder)
         assert stage == LENGTH
-        return ranks([1, 1, 1], [2, 2, 3], [True] * 3)
 
-    monkeypatch.setattr(word_problem, "transition_ranks", fake)
+    monkeypatch.setattr(word_problem, "held_out_trace", fake)
+    found = ranks([1, 1, 1], [2, 2, 3], [True] * 3)
+    monkeypatch.setattr(word_problem, "transition_ranks", lambda _: found)
     monkeypatch.setattr(word_problem, "found_codes", lambda *_: CODES)
     evidence = make_evidence(arms(outcome, (5, 4, 2), diverged=(ACCUMULATE,)))
     report = answer(evidence)
