@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from lt2theory.experiments.analysis_outcome import outcome
 from lt2theory.experiments.analysis_tables import measure as measure
 from lt2theory.experiments.analyze_text import measure_text
 from lt2theory.models import LoopedModel
@@ -77,7 +78,7 @@ def analyze_run(
         tables, facts = measure_text(run, data=data, windows=instances, seed=seed)
     else:
         _refuse("data", data, "only language models have a corpus")
-        tables, facts = _measure_task(folder, stage, instances, seed)
+        tables, facts = _measure_task(run, stage, instances, seed)
     target = folder / FOLDER
     target.mkdir(exist_ok=True)
     for name, table in tables.items():
@@ -100,14 +101,14 @@ def _refuse(name: str, value: object, reason: str) -> None:
 
 
 def _measure_task(
-    folder: Path, stage: int | None, instances: int, seed: int
+    run: RunFolder, stage: int | None, instances: int, seed: int
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     """Tables and setting of a curriculum run."""
-    model, config = load_model(folder)
+    model, config = load_model(run.path)
     task = config.task.create()
     stage = config.stages[-1] if stage is None else stage
     batch = held_out(task, stage, instances, seed)
-    facts = describe(model, config, task, stage, batch) | {"seed": seed}
+    facts = describe(model, config, task, stage, batch) | {"seed": seed} | outcome(run, config)
     return measure(model.double(), task, batch, seed=seed), facts
 
 

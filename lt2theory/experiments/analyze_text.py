@@ -79,4 +79,6 @@ def _facts(model: LoopedModel, config: LmConfig, batch: Batch) -> dict[str, Any]
         "num_loops": model.config.num_loops,
         "loop_state": model.config.loop_state,
         "output_gate": model.config.output_gate,
+        "failed_stage": None,
+        "failure": "",
     }

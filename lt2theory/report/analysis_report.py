@@ -17,7 +17,7 @@ from lt2theory.report.analysis_transitions import (
     state_section,
     transition_section,
 )
-from lt2theory.report.content import Report
+from lt2theory.report.content import Report, Section
 from lt2theory.report.glossary import terms
 from lt2theory.report.provenance import provenance_of
 from lt2theory.report.tables import counted
@@ -54,7 +54,8 @@ def analysis_report(
 
     Args:
         tables: As `lt2theory.experiments.analysis_tables.measure` makes them.
-        facts: The setting, as `lt2theory.experiments.analyze.describe` gives it, and `seconds`.
+        facts: The setting, as `lt2theory.experiments.analyze.describe` gives it, `seconds`, and
+            what the run failed to learn (`lt2theory.experiments.analysis_outcome`).
         run: The run.
         command: What a reader types to get the report again, or "".
 
@@ -65,7 +66,9 @@ def analysis_report(
     instruments = instrument_sections(
         run_table(run), num_layers=facts["num_layers"], num_loops=facts["num_loops"]
     )
+    failure = _failure(facts)
     sections = [
+        *failure,
         *instruments,
         transition_section(tables, facts),
         *codes,
@@ -79,6 +82,7 @@ def analysis_report(
         title=f"Analysis of {facts['label']}: {facts['task']}, seed {run.identity['seed']}",
         summary=[
             _setting(facts),
+            *(section.happened[0] for section in failure),
             SEMANTICS[semantics(facts)] if has_recurrence(tables) else NO_STATE,
             *(one.happened[0] for one in codes),
         ],
@@ -86,6 +90,17 @@ def analysis_report(
         glossary=terms(*TERMS),
         provenance=provenance_of([run], command=command),
     )
+
+
+def _failure(facts: Mapping[str, Any]) -> list[Section]:
+    """That the numbers are not those of a solution, where they are not."""
+    if not facts["failure"]:
+        return []
+    whose = "a model in training" if facts["failed_stage"] is None else "a model that failed"
+    said = f"{facts['failure']} All numbers here, ranks among them, are of {whose}."
+    return [
+        Section("What was not learnt", "Has the model learnt its task?", happened=[said]),
+    ]
 
 
 def _setting(facts: Mapping[str, Any]) -> str:

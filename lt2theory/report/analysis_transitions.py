@@ -76,6 +76,8 @@ def transition_section(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, A
         "keys of the same strengths."
         for row in summary.to_dict("records")
     ]
+    if (failed := facts["failed_stage"]) is not None:
+        found.insert(0, f"These are ranks of a model that did not learn stage {failed}.")
     labelled = pd.DataFrame(
         {
             "label": "all layers and heads",

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lt2theory.cli import main
+from lt2theory.experiments.analysis_outcome import outcome
 from lt2theory.experiments.analyze import analyze_run
 from lt2theory.runs import RunFolder
 from lt2theory.training import CurriculumConfig, TaskConfig, run_curriculum
@@ -18,6 +19,11 @@ def trained(tmp_path):
     """Trains for two steps: `trained(pattern, task, **model fields)` gives the folder."""
 
     def train(pattern="deltanet", task="group_word", knobs=None, stage=8, **fields):
+        run = {
+            name: fields.pop(name)
+            for name in ("stages", "pass_mark", "optimiser")
+            if name in fields
+        }
         knobs = {"group": "S3"} if knobs is None else knobs
         config = CurriculumConfig(
             task=TaskConfig(name=task, knobs=knobs),
@@ -31,7 +37,7 @@ def trained(tmp_path):
                 "conv_width": 0,
                 **fields,
             },
-            stages=(stage,),
+            stages=run.pop("stages", (stage,)),
             test_stages=(),
             step_budget=2,
             batch_size=4,
@@ -42,6 +48,7 @@ def trained(tmp_path):
             checkpoint_every=2,
             threads=1,
             label="arm",
+            **run,
         )
         run_curriculum(config, tmp_path / "run")
         return tmp_path / "run"
@@ -96,6 +103,42 @@ def test_a_word_problem_under_accumulate(trained, capsys, tmp_path):
     assert "No representation can be named: the product is not tracked" in page
     assert facts["findings"]["The representation that the model found"][0].startswith("No repr")
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_run_that_failed_says_which_length_and_whose_the_ranks_are(trained, capsys):
+    folder = trained(stages=(8, 16, 32))
+    assert main(["analyze", str(folder), "--instances", "2", "--stage", "16"]) == 0
+    said = capsys.readouterr().out
+    failed = (
+        "The run did not learn stage 8 (8 tokens) in 2 steps and was not trained on stages 16, 32. "
+        "All numbers here, ranks among them, are of a model that failed."
+    )
+    assert said.startswith(f"What was not learnt:\n  {failed}\n")
+    assert "  These are ranks of a model that did not learn stage 8.\n  T = 1: rank" in said
+    assert (folder / "analysis" / "report.html").read_text().count(failed) == 2
+    (folder / "summary.json").unlink()
+    unfinished = analyze_run(folder, instances=2).facts
+    assert unfinished["failed_stage"] is None
+    assert unfinished["findings"]["What was not learnt"] == [
+        "The run has not ended: stage 8 (8 tokens) is not learnt yet. All numbers here, ranks "
+        "among them, are of a model in training."
+    ]
+
+
+def test_a_run_that_solved_its_stages_is_of_a_solution(trained):
+    folder = trained(pass_mark=0.01)
+    assert RunFolder.open(folder).summary()["status"] == "solved"
+    analysis = analyze_run(folder, instances=2)
+    assert (analysis.facts["failed_stage"], analysis.facts["failure"]) == (None, "")
+    assert "What was not learnt" not in analysis.facts["findings"]
+    assert "did not learn" not in text_of(analysis)
+
+
+def test_a_run_that_diverged_says_when(trained):
+    run = RunFolder.open(trained(optimiser={"learning_rate": 1e30, "warmup_steps": 0}))
+    found = outcome(run, CurriculumConfig.model_validate(run.config))
+    assert found["failed_stage"] == 8
+    assert found["failure"] == "The run did not learn stage 8 (8 tokens): it diverged at step 2."
 
 
 def test_rescan_says_that_the_product_acts_on_no_state(trained):
