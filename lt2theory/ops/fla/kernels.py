@@ -57,6 +57,7 @@ class Kernel:
         half_only: Whether the first refuses float32.
         chunk: The call of the first.
         step: The call of the second.
+        least_steps: Steps to which a shorter sequence is filled up for the first.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Kernel:
     chunk: Call
     step: Call
     half_only: bool = False
+    least_steps: int = 1
 
 
 def _call(package: str, function: str, decay: str = "", beta: bool = False) -> Call:
@@ -106,7 +108,10 @@ def _kernel(package: str, decay: str, erases: bool, **names: Any) -> Kernel:
 
 LINEAR_ATTENTION = _kernel("linear_attn", "none", False)
 SIMPLE_GLA = _kernel("simple_gla", "scalar", False)
-GLA = _kernel("gla", "vector", False, step_decay="gk")
+# Its chunks are 64 steps, but as short as the sequence of a shorter one. With 32 a choice of its
+# autotuner (chunk_gla_fwd_kernel_o, tiles of 64 by 64, 8 warps, 2 stages, float32) ended a process
+# with "misaligned address" (H200, Triton 3.6.0, FLA 0.6.0); with 64 every choice ran.
+GLA = _kernel("gla", "vector", False, step_decay="gk", least_steps=64)
 DELTA_RULE = _kernel("delta_rule", "none", True, half_only=True)
 GATED_DELTA_RULE = _kernel("gated_delta_rule", "scalar", True)
 KDA = _kernel("kda", "vector", True)

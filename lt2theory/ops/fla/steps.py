@@ -3,10 +3,13 @@
 Several factors a token become as many steps: the query reads at a token's last step, and the
 outputs of the others are dropped. Widths are filled up with zeros to multiples of 16: smaller
 tiles do not exist, and odd widths of half precision read out of bounds
-(https://github.com/fla-org/flash-linear-attention/pull/1241).
+(https://github.com/fla-org/flash-linear-attention/pull/1241). Sequences that are shorter than a
+kernel takes safely (`Kernel.least_steps`) are filled up with steps that change nothing.
 
 Axes: b batch, t time, f factors a token, s steps (t times f), h heads, k key width, v value width.
 """
+
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -47,11 +50,14 @@ def run_kernel(
     """
     key_width, value_width = factors.k.shape[-1], factors.v.shape[-1]
     steps = _as_steps(factors, initial_state, kernel)
+    length = steps.q.shape[1]
+    if not by_steps:
+        steps = _lengthened(steps, kernel.least_steps)
     steps = first_order_only(steps, lift_guard)
     output, state = (kernel.step if by_steps else kernel.chunk)(steps)
     if lift_guard:
         output, state = guard_lifted(output, state)
-    output = output.unflatten(1, (-1, factors.num_factors))[:, :, -1, :, :value_width]
+    output = output[:, :length].unflatten(1, (-1, factors.num_factors))[:, :, -1, :, :value_width]
     return output, state[:, :, :key_width, :value_width]
 
 
@@ -74,6 +80,25 @@ def _as_steps(factors: Factors, state: Tensor | None, kernel: Kernel) -> Steps:
         beta=None if factors.beta is None else factors.beta.flatten(1, 2),
         scale=key_width**-0.5 if factors.scale is None else factors.scale,
         state=state,
+    )
+
+
+def _lengthened(steps: Steps, least: int) -> Steps:
+    """Steps that neither decay, erase nor write behind the last one, up to `least` in all."""
+    missing = least - steps.q.shape[1]
+    if missing <= 0:
+        return steps
+
+    def fill(x: Tensor) -> Tensor:
+        return F.pad(x, [0, 0] * (x.dim() - 2) + [0, missing])
+
+    return replace(
+        steps,
+        q=fill(steps.q),
+        k=fill(steps.k),
+        v=fill(steps.v),
+        log_decay=None if steps.log_decay is None else fill(steps.log_decay),
+        beta=None if steps.beta is None else fill(steps.beta),
     )
 
 

@@ -95,7 +95,7 @@ def measure(case: str, run: Run, inputs: dict[str, Tensor]) -> Agreement:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("width", [32, 64, 128])
 @pytest.mark.parametrize(("decay", "erases"), ROUTES)
-@pytest.mark.parametrize(("length", "num_factors"), [(131, 1), (67, 2)])
+@pytest.mark.parametrize(("length", "num_factors"), [(131, 1), (67, 2), (32, 1), (9, 3)])
 def test_route(
     decay: str, erases: bool, width: int, dtype: torch.dtype, length: int, num_factors: int
 ) -> None:

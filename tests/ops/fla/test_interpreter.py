@@ -71,7 +71,7 @@ def compare(
         ("vector", "uniform", "chunk_kda"),
     ],
 )
-@pytest.mark.parametrize(("length", "num_factors"), [(67, 1), (33, 2)])
+@pytest.mark.parametrize(("length", "num_factors"), [(67, 1), (33, 2), (17, 1), (9, 3)])
 def test_every_route(
     make_factors: Make,
     gradients: Gradients,
