@@ -83,7 +83,8 @@ def merge(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """One table of several sessions or machines: of every run the rows that are furthest on.
 
     A run is known by the hash of its configuration. A finished one goes before an unfinished one,
-    more steps before fewer, and of equals the first counts; so merging twice changes nothing.
+    more steps before fewer, more rows (its model measured since) before fewer, and of equals the
+    first counts; so merging twice changes nothing.
 
     Args:
         tables: Tables of `study_table` or `merge`.
@@ -91,10 +92,11 @@ def merge(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     Returns:
         The table, runs in the order in which they first occur.
     """
-    best: dict[str, tuple[tuple[bool, int], pd.DataFrame]] = {}
+    best: dict[str, tuple[tuple[bool, int, int], pd.DataFrame]] = {}
     for table in tables:
         for digest, rows in table.groupby("config_hash", sort=False):
-            merit = rows["status"].iloc[0] == "done", int(rows["progress"].iloc[0])
+            first = rows.iloc[0]
+            merit = first["status"] == "done", int(first["progress"]), len(rows)
             if str(digest) not in best or merit > best[str(digest)][0]:
                 best[str(digest)] = merit, rows
     return _joined(rows for _, rows in best.values())

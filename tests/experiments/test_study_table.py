@@ -121,6 +121,10 @@ def test_merging_is_idempotent_and_takes_what_is_furthest_on(table: pd.DataFrame
     assert merge([longer, one, begun]).equals(merge([one]))
     assert merge([table]).equals(table)
     assert merge([]).empty
+    measured = pd.concat([table, table.iloc[:1].assign(split="ranks")], ignore_index=True)
+    digest = table["config_hash"].iloc[0]
+    found = merge([table, measured, table])
+    assert (found.loc[found["config_hash"] == digest, "split"] == "ranks").sum() == 1
 
 
 def test_what_has_not_begun_has_no_rows(root: Path) -> None:
