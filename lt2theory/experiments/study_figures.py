@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from lt2theory.experiments.study_recipes import FAMILIES, RUNGS
 from lt2theory.experiments.study_rules_words import FAR
 from lt2theory.experiments.study_views import stages_reached
-from lt2theory.experiments.study_words import LENGTHS
+from lt2theory.experiments.study_words import LENGTHS, SETTLED
 from lt2theory.report.figures.curves import learning_curves
 from lt2theory.report.figures.lengths import exact_prefix_panels
 from lt2theory.report.figures.stages import stages_by_family
@@ -17,6 +17,8 @@ from lt2theory.report.views import exact_prefixes, training_curves
 RECALL = {f"recall-{family}-t{loops}": (family, loops) for family in FAMILIES for loops in (1, 4)}
 LOOPS = {"S3": (2,), "S4": (2,), "A5": (2,), "S5": (2, 4)}
 """Loops drawn beside one, by group; the last suffice with one factor each (theory E8)."""
+SETTLED_LOOPS = {"S4": (2,), "A5": (2,), "S5": (2, 4)}
+"""The same for arms that stay at each length."""
 S5 = {"s5-t1": "T=1", "s5-t4-rescan": "T=4 rescan", "s5-t4-accumulate": "T=4 accumulate"}
 
 Drawing = Callable[[pd.DataFrame], Figure | None]
@@ -77,13 +79,32 @@ def beyond_training(table: pd.DataFrame) -> Figure | None:
     Returns:
         The figure, or None while no arm of a group was tested.
     """
+    return _beyond(table, LOOPS)
+
+
+def beyond_training_settled(table: pd.DataFrame) -> Figure | None:
+    """The same of the arms that stay at each length.
+
+    Args:
+        table: A study's table.
+
+    Returns:
+        The figure, or None while no arm of a group was tested.
+    """
+    return _beyond(table, SETTLED_LOOPS, "-settled")
+
+
+def _beyond(
+    table: pd.DataFrame, panels: Mapping[str, tuple[int, ...]], more: str = ""
+) -> Figure | None:
+    """A panel a group and number of loops; one loop beside them has no arm that stays."""
     frames = []
-    for group, loops in ((group, loops) for group, several in LOOPS.items() for loops in several):
+    for group, loops in ((group, loops) for group, several in panels.items() for loops in several):
         arm = f"{group.lower()}-t{loops}"
         names = {
             f"{group.lower()}-t1": "one loop",
-            f"{arm}-rescan": "more loops, rescan",
-            f"{arm}-accumulate": "more loops, accumulate",
+            f"{arm}-rescan{more}": "more loops, rescan",
+            f"{arm}-accumulate{more}": "more loops, accumulate",
         }
         rows = exact_prefixes(table[table["label"].isin(names)], FAR)
         panel = f"{group}, T = 1, {loops}"
@@ -112,6 +133,10 @@ FIGURES: dict[str, tuple[Drawing, str]] = {
         "Word problems: share of words right at every token so far, one line a seed. The dotted "
         "line is the longest training length, which one loop did not come to: it failed the first, "
         "8 tokens of S3 and 16 of the others.",
+    ),
+    "study-words-settled": (
+        beyond_training_settled,
+        f"The same of arms that took at least {SETTLED} steps of each length; one loop as above.",
     ),
     "study-s5-curves": (s5_curves, "S5, one line a seed; it falls where longer words begin."),
 }

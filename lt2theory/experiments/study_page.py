@@ -83,7 +83,7 @@ def study_page(table: pd.DataFrame, found: pd.DataFrame) -> str:
         "## 2. Word problems and parity\n",
         _word_setting(),
         _table(word_records(table, parts[2])),
-        *_drawn(table, "study-words", "study-s5-curves"),
+        *_drawn(table, "study-words", "study-words-settled", "study-s5-curves"),
         "### Rank of the transitions\n",
         "Of all loops together, relative to the gate baseline, at 16 tokens: largest rank; median "
         "effective rank with the lowest and highest model. Under rescan no single state undergoes "
