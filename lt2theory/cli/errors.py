@@ -145,7 +145,9 @@ def _parse_error(event: events.ParseErrorEvent, cause: BaseException | None) -> 
             missing = [found.arg for found in event.missing_arguments]
             return "; ".join(f"{_flag(arg)}: no value given (required)" for arg in missing)
         case events.UnrecognizedArgs():
-            return f"{event.tokens[0]}: no such option"
+            word = event.tokens[0]
+            wrong = "no such option" if word.startswith("-") else "only options stand here"
+            return f"{word}: {wrong}"
         case events.InstantiationFailure(argument=ArgumentDefinition() as argument):
             return f"{_flag(argument)}: {_unread(event.message)} (expected {_metavar(argument)})"
         case events.InstantiationFailure():

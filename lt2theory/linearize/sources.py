@@ -51,6 +51,12 @@ def plan(recipe: Recipe, sources: Sources) -> list[LmConfig]:
         ValueError: A stage does not fit the teacher or the text.
     """
     _check_lengths(recipe, sources.corpus)
+    known, ids = sources.teacher.model.config.vocab_size, sources.corpus.vocab_size
+    if known < ids:
+        raise ValueError(
+            f"teacher: knows {known} tokens, but {sources.corpus.folder} is of {ids}; must be a "
+            "language model on the same tokenizer"
+        )
     runs = []
     students = recipe.students(sources.teacher.model.config)
     for stage, model in zip(recipe.stages, students[1:], strict=True):

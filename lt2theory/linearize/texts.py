@@ -13,6 +13,7 @@ from torch import Tensor
 from lt2theory.linearize.gguf_llama import GgufSource, tokenizer_files
 from lt2theory.linearize.stages import Stage
 from lt2theory.runs import Progress, config_hash, write_text
+from lt2theory.runs.found import known
 from lt2theory.runs.prepare import make_folder
 from lt2theory.training.lm.tokens import run_tokenizer
 from lt2theory.training.text import Corpus, CorpusConfig, TextBatches, Windows, prepare
@@ -64,12 +65,15 @@ def open_text(text: Path, teacher: Path, root: Path, *, progress: Progress | Non
         The corpus.
 
     Raises:
-        ValueError: There is no such text, or the tokenizer is not known.
+        ValueError: There is no such text, it is the folder of something else, or the tokenizer is
+            not known.
     """
     if (text / MANIFEST).is_file():
         return Corpus(text)
     if not text.exists():
         raise ValueError(f"text: {str(text)!r} is not there (must be a corpus, a file or a folder)")
+    if (other := known(text)) is not None:
+        raise ValueError(f"text: {str(text)!r} is not allowed (must hold text; it is {other})")
     config = CorpusConfig(sources=(str(text),), tokenizer=teacher_tokenizer(teacher, root))
     folder = root / f"text-{config_hash(config.model_dump(mode='json') | _files(config, text))}"
     if environ.get("RANK", "0") == "0":

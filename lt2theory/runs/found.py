@@ -23,6 +23,27 @@ def is_corpus(path: Path) -> bool:
     return {"splits", "tokenizer"} <= _object(path / MANIFEST).keys()
 
 
+def known(path: Path) -> str | None:
+    """What a folder is, by the files that its kind begins with.
+
+    Args:
+        path: The folder.
+
+    Returns:
+        A few words, such as `a run of kind lm`; None if nothing known.
+    """
+    manifest, config = _object(path / MANIFEST), _object(path / CONFIG)
+    if is_corpus(path):
+        return "a prepared corpus"
+    if {"kind", "runs"} <= manifest.keys():
+        return f"a study of kind {manifest['kind']}"
+    if {"kind", "identity"} <= config.keys():
+        return f"a run of kind {config['kind']}"
+    if "model_type" in config:
+        return f"a saved model of type {config['model_type']}"
+    return None
+
+
 def found(path: Path) -> str:
     """Say what is at a path.
 
@@ -36,9 +57,9 @@ def found(path: Path) -> str:
         return "nothing of that name"
     if not path.is_dir():
         return "a file"
-    known = _known(path)
-    if known is not None:
-        return known
+    what = known(path)
+    if what is not None:
+        return what
     try:
         inside = sorted(one for one in path.iterdir() if not one.name.startswith("."))
     except OSError as error:
@@ -52,25 +73,11 @@ def found(path: Path) -> str:
     return f"a folder with {_some([one.name for one in inside])}"
 
 
-def _known(path: Path) -> str | None:
-    """What a folder is, by the files that its kind begins with; None if nothing known."""
-    manifest, config = _object(path / MANIFEST), _object(path / CONFIG)
-    if is_corpus(path):
-        return "a prepared corpus"
-    if {"kind", "runs"} <= manifest.keys():
-        return f"a study of kind {manifest['kind']}"
-    if {"kind", "identity"} <= config.keys():
-        return f"a run of kind {config['kind']}"
-    if "model_type" in config:
-        return f"a saved model of type {config['model_type']}"
-    return None
-
-
 def _family(path: Path) -> str | None:
     if is_corpus(path):
         return "prepared corpora"
-    known = _known(path) or ""
-    return "runs and studies" if known.startswith(("a run", "a study")) else None
+    what = known(path) or ""
+    return "runs and studies" if what.startswith(("a run", "a study")) else None
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def test_an_interrupt_exits_with_130(
         ("--out full", "full is not empty and no demo (it holds mine); choose another folder"),
         ("--out full --fresh", "full is not empty and no demo (it holds mine); choose another f"),
         ("--frsh", "--frsh: no such option, perhaps you meant --fresh"),
-        ("elsewhere", "elsewhere: no such option"),
+        ("elsewhere", "elsewhere: only options stand here"),
     ],
 )
 def test_refusals(

@@ -111,7 +111,7 @@ def test_mappings_read_json_scalars() -> None:
         ("--threads abc", "--threads: 'abc' is not allowed (expected {None}|INT)"),
         ("--threads 0", "--threads: 0 is not allowed (should be greater than or equal to 1)"),
         ("--betas 0.9", "--betas: too few values given (expected FLOAT FLOAT)"),
-        ("stray", "stray: no such option"),
+        ("stray", "stray: only options stand here"),
         ("--pass-mark 1.5", "--pass-mark: 1.5 is not allowed (should be less than or equal to 1)"),
         ("--stages 1 b", "--stages: ['1', 'b'] is not allowed (expected [INT [INT ...]])"),
         ("--stages 1 2 3 4", "--stages: (1, 2, 3, 4) has too many entries; at most 3"),

@@ -1,5 +1,6 @@
 """Whole linearizations: every stage killed and gone on with, refusals, time, what is kept."""
 
+import dataclasses
 import json
 import os
 import random
@@ -18,9 +19,10 @@ from lt2theory.linearize.divergence import recovery
 from lt2theory.linearize.engine import run_recipe
 from lt2theory.linearize.hybrids import student_config
 from lt2theory.linearize.results import LinearizeSummary, load_start, load_student
-from lt2theory.linearize.sources import Sources, weights_fingerprint
-from lt2theory.linearize.teachers import load_teacher, made_by
+from lt2theory.linearize.sources import Sources, plan, weights_fingerprint
+from lt2theory.linearize.teachers import Teacher, load_teacher, made_by
 from lt2theory.linearize.texts import eval_tokens
+from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training import Interrupted
 from lt2theory.training.lm import Execution
 from lt2theory.training.lm.step import LmStepper
@@ -252,6 +254,14 @@ def test_what_does_not_fit_is_refused_before_any_work(
     with pytest.raises(ValueError, match=message):
         run_recipe(made, HOW, sources, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_teacher_of_another_vocabulary_is_refused(sources: Sources) -> None:
+    """As one is that learnt a task, and not language."""
+    small = LoopedModel(LoopedConfig(vocab_size=9, width=8, num_heads=1))
+    other = dataclasses.replace(sources, teacher=Teacher("small", small, "memory"))
+    with pytest.raises(ValueError, match=r"^teacher: knows 9 tokens, but .* is of \d+; must be"):
+        plan(make_recipe(), other)
 
 
 def test_a_student_that_is_no_number_has_diverged(sources: Sources, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from lt2theory.linearize import texts
 from lt2theory.linearize.texts import open_text
+from lt2theory.runs import write_json
 from lt2theory.training.lm.config import corpus_hash
 from lt2theory.training.text import CorpusConfig, prepare
 
@@ -47,3 +48,11 @@ def test_a_text_that_has_changed_gives_another_corpus(
     second = open_text(text, tmp_path, tmp_path)
     assert second.folder != first.folder
     assert corpus_hash(second) != corpus_hash(first)
+
+
+def test_the_folder_of_a_run_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "config.json", {"kind": "lm", "identity": {}})
+    (tmp_path / "run" / "metrics.jsonl").write_text("{}")
+    with pytest.raises(ValueError, match=r"^text: .*run' is not allowed .*it is a run of kind lm"):
+        open_text(tmp_path / "run", tmp_path, tmp_path)

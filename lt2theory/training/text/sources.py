@@ -8,6 +8,7 @@ from importlib.resources import files
 from io import BufferedIOBase
 from pathlib import Path
 
+from lt2theory.runs.found import known
 from lt2theory.training.text.config import CorpusConfig
 from lt2theory.training.text.cutting import cut
 from lt2theory.training.text.documents import DATASET, Document, Source, encoded
@@ -47,6 +48,8 @@ def open_source(name: str, config: CorpusConfig) -> Source:
     if not path.is_dir():
         hint = f", perhaps you meant {EXCERPT}" if nearest(name, [EXCERPT], alike=CLOSE) else ""
         raise ValueError(f"sources: {name!r} is not allowed{hint} (no such file or folder)")
+    if (other := known(path)) is not None:
+        raise ValueError(f"sources: {name!r} is not allowed (must hold text; it is {other})")
     found = tuple(_below(path, config.glob))
     if not found:
         wanted = " or ".join(SUFFIXES) if config.glob == _ANY else repr(config.glob)
@@ -67,8 +70,8 @@ def _below(folder: Path, glob: str) -> list[Path]:
     for path in matches:
         inner = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in inner.parts)
-        known = glob != _ANY or inner.name.removesuffix(".gz").endswith(SUFFIXES)
-        if known and not hidden and path.is_file():
+        readable = glob != _ANY or inner.name.removesuffix(".gz").endswith(SUFFIXES)
+        if readable and not hidden and path.is_file():
             names.append(inner.as_posix())
     # By the whole name as text: the same order on every system.
     return [folder / name for name in sorted(names)]

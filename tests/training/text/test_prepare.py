@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lt2theory.runs import ProgressEvent
+from lt2theory.runs import ProgressEvent, write_json
 from lt2theory.training.text import Corpus, CorpusConfig, prepare
 from lt2theory.training.text import encoding as encoding_module
 from lt2theory.training.text import writing as writing_module
@@ -149,6 +149,10 @@ def test_refusals(tmp_path: Path) -> None:
         prepare(config, tmp_path / "out", workers=-1)
     with pytest.raises(ValueError, match=r"no such file or folder"):
         prepare(CorpusConfig(sources=("none",)), tmp_path / "out")
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "config.json", {"kind": "lm", "identity": {}})
+    with pytest.raises(ValueError, match="must hold text; it is a run of kind lm"):
+        prepare(CorpusConfig(sources=(str(tmp_path / "run"),)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "empty.txt").write_text("")
     with pytest.raises(ValueError, match="hold no document with text"):
