@@ -1,11 +1,14 @@
 """The bytes of a decode step by hand, and what is measured on a GPU."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from lt2theory.bench import decode
 from lt2theory.bench.decode import PATTERNS, Setting, bench_decode, full_scale, step_bytes
-from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.models import LoopedConfig, LoopedModel, presets
+from lt2theory.models.parameters import parameter_count
 
 
 def small(pattern: str) -> LoopedModel:
@@ -75,3 +78,13 @@ def test_what_does_not_fit_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     table = bench_decode([Setting("gdn", 2, 32)], steps=2)
     assert list(table["way"]) == ["out of memory"]
     assert table["ms"].isna().all()
+
+
+def test_the_page_says_how_the_timed_models_differ_from_the_presets() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
+    counts = [parameter_count(full_scale(pattern)) / 1e9 for pattern in ("gdn", "full")]
+    said = "20 layers and an untied head (GDN {:.2f}B parameters, softmax {:.2f}B)".format(*counts)
+    assert said in page.replace("\n", " ")
+    assert (full_scale("gdn").num_layers, full_scale("gdn").tie_embeddings) == (20, False)
+    preset = presets()["lt2-1.3b-gdn"]
+    assert (preset.num_layers, preset.tie_embeddings) == (21, True)
