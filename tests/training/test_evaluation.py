@@ -10,7 +10,7 @@ from torch import nn
 
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training import Runtime, evaluate, resolve, wilson
-from lt2theory.training.evaluation import TOKENS_AT_ONCE, accuracy_curves, predict, summarise
+from lt2theory.training.evaluation import PASS, accuracy_curves, predict, summarise
 from lt2theory.training.selection import new_model
 from tasks import Batch
 
@@ -128,7 +128,7 @@ def oracle_batch() -> Batch:
 def test_predictions_are_compared_at_labels_only_and_nan_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lt2theory.training.evaluation.LOGITS_AT_ONCE", 2 * 3 * 5)
+    monkeypatch.setitem(PASS, "cpu", (100, 2 * 3 * 5))
     oracle = Oracle()
     correct, losses = predict(oracle, oracle_batch(), CPU)
     assert oracle.calls == [2, 1]
@@ -148,7 +148,7 @@ def test_evaluation_does_not_depend_on_the_rows_of_a_pass(
     model = new_model(config, CPU)
     batch = task.batch(stage=13, split="eval", size=65)
     whole, curves = evaluate(model, task, batch, CPU)
-    monkeypatch.setitem(TOKENS_AT_ONCE, "cpu", 7 * 13)
+    monkeypatch.setitem(PASS, "cpu", (7 * 13, 1 << 20))
     parts, other = evaluate(model, task, batch, CPU)
     assert parts.scored_accuracy == whole.scored_accuracy
     assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
