@@ -6,7 +6,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64
-from pydantic import ConfigDict
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -26,7 +25,7 @@ begins each kernel of an evaluation when a block of theirs has ended: few large 
 than many (one of 1,024 rows at 128 swaps took 3 to 5 s in five passes, 0.2 s alone)."""
 
 
-class Interval(KnownFields):
+class Interval(KnownFields, frozen=True):
     """A 95 % interval of an accuracy.
 
     Attributes:
@@ -34,13 +33,11 @@ class Interval(KnownFields):
         high: Its upper end.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     low: float
     high: float
 
 
-class Evaluation(KnownFields):
+class Evaluation(KnownFields, frozen=True):
     """Accuracies on n instances.
 
     Attributes:
@@ -55,8 +52,6 @@ class Evaluation(KnownFields):
         scored_loss: The same over the scored positions.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     n: int
     scored_accuracy: float
     scored_interval: Interval
@@ -67,7 +62,7 @@ class Evaluation(KnownFields):
     scored_loss: float | None
 
 
-class Curves(KnownFields):
+class Curves(KnownFields, frozen=True):
     """Accuracy along the sequence, at the positions where some instance has a label.
 
     Attributes:
@@ -75,8 +70,6 @@ class Curves(KnownFields):
         position_accuracy: Share of right answers among the instances labelled there.
         exact_prefix_accuracy: Share of the instances with no wrong answer up to and including it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     positions: tuple[int, ...]
     position_accuracy: tuple[float, ...]
