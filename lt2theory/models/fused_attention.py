@@ -158,6 +158,7 @@ class FusedAttention(PackedBlock):
             held["values"],
             length,
             first,
+            arrived=self.arrived(len(projected), options.num_kv_heads),
         ).flatten(1)
         if self.gate is None:
             return o

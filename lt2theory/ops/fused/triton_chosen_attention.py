@@ -14,21 +14,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from lt2theory.ops.fused.triton_head_tiles import (
+    cut_in_two,
+    load_columns,
+    store_columns,
+    weigh_tile,
+)
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 from lt2theory.ops.fused.triton_shares import find_keys, join_shares
 
 _KEYS = 64
 """Keys of a tile."""
-
-
-@triton.jit
-@no_type_check
-def _tile(HEAD, at, real, begin, D: tl.constexpr, B: tl.constexpr):
-    """Numbers begin to begin + B of the width D of some keys or values."""
-    c = begin + tl.arange(0, B)
-    return tl.load(
-        HEAD + at[:, None] * D + c[None, :], mask=real[:, None] & (c < D)[None, :], other=0.0
-    )
 
 
 @triton.jit
@@ -58,9 +54,9 @@ def _chosen_kernel(
     first = tl.load(FIRST + b)
     r = tl.arange(0, BR)
     q_row = P + b * stride + g * R * DK
-    q = _tile(q_row, r, r < R, 0, DK, BK)
+    q = load_columns(q_row, r * DK, r < R, 0, DK, BK)
     if RK > 0:
-        q_rest = _tile(q_row, r, r < R, BK, DK, RK)
+        q_rest = load_columns(q_row, r * DK, r < R, BK, DK, RK)
     top = tl.full([BR], float("-inf"), tl.float32)
     total = tl.zeros([BR], tl.float32)
     acc = tl.zeros([BR, BV], tl.float32)
@@ -71,34 +67,25 @@ def _chosen_kernel(
         n, real = find_keys(CHOSEN, start + i, in_window, b, g, length, first, capacity,
                             NB, SIZE, GL, WINDOW, RING, BN)  # fmt: skip
         at = (b * capacity + n) * G + g
-        k = _tile(K, at, real, 0, DK, BK)
+        k = load_columns(K, at * DK, real, 0, DK, BK)
         s = tl.dot(q, tl.trans(k), input_precision=PREC)
         if RK > 0:
-            k_rest = _tile(K, at, real, BK, DK, RK)
+            k_rest = load_columns(K, at * DK, real, BK, DK, RK)
             s = tl.dot(q_rest, tl.trans(k_rest), s, input_precision=PREC)
-        v = _tile(V, at, real, 0, DV, BV)
+        v = load_columns(V, at * DV, real, 0, DV, BV)
         s = tl.where(real[None, :], s * scale, float("-inf"))
-        higher = tl.maximum(top, tl.max(s, 1))
-        base = tl.where(higher == float("-inf"), 0.0, higher)
-        p = tl.exp(s - base[:, None])
-        shrink = tl.exp(top - base)
-        total = total * shrink + tl.sum(p, 1)
+        p, shrink, top, total = weigh_tile(s, top, total)
         acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PREC)
         if RV > 0:
-            v_rest = _tile(V, at, real, BV, DV, RV)
+            v_rest = load_columns(V, at * DV, real, BV, DV, RV)
             rest = tl.dot(p.to(v.dtype), v_rest, input_precision=PREC)
             acc_rest = acc_rest * shrink[:, None] + rest
-        top = higher
     row = (group * R + r) * SPLITS + split
     tl.store(TOP + row, top, mask=r < R)
     tl.store(TOTAL + row, total, mask=r < R)
-    w = tl.arange(0, BV)
-    acc_at = ACC + row[:, None] * DV + w[None, :]
-    tl.store(acc_at, acc, mask=(r < R)[:, None] & (w < DV)[None, :])
+    store_columns(ACC, row * DV, r < R, 0, acc, DV, BV)
     if RV > 0:
-        x = BV + tl.arange(0, RV)
-        rest_at = ACC + row[:, None] * DV + x[None, :]
-        tl.store(rest_at, acc_rest, mask=(r < R)[:, None] & (x < DV)[None, :])
+        store_columns(ACC, row * DV, r < R, BV, acc_rest, DV, RV)
     # All stores of this program come before its arrival, and all loads of the last one after it.
     tl.debug_barrier()
     if tl.atomic_add(ARRIVED + group, 1, sem="acq_rel") == SPLITS - 1:
@@ -175,7 +162,7 @@ def chosen_attention(
     rows = batch * splits * heads
     acc = out.new_empty(rows, wide, dtype=torch.float32)
     top, total = (out.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    (of_k, rest_k), (of_v, rest_v) = _cut(width), _cut(wide)
+    (of_k, rest_k), (of_v, rest_v) = cut_in_two(width), cut_in_two(wide)
     early = overlaps(out.device)
     _chosen_kernel[(batch * groups, splits)](
         projected, keys, values, length, first, arrived if chosen is None else chosen,
@@ -199,12 +186,3 @@ def _tiles(listed: int, near: int) -> int:
     # measured; 64 is what the last of them joins in one go.
     tiles: int = triton.cdiv(max(listed, near), 64 * _KEYS)
     return max(1, tiles)
-
-
-def _cut(width: int) -> tuple[int, int]:
-    """Two powers of two, the second may be 0, that hold a width and hardly more."""
-    whole: int = triton.next_power_of_2(width)
-    if whole <= 16 or width > whole // 4 * 3:
-        return max(16, whole), 0
-    rest: int = triton.next_power_of_2(width - whole // 2)
-    return whole // 2, max(16, rest)

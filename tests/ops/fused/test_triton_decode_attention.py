@@ -1,5 +1,8 @@
 """One token against a cache of fixed capacity: the same as attention over what is in use."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -93,3 +96,71 @@ def test_lists(device: str, groups: int, of_heads: int, splits: int) -> None:
     one = plain(q[:1], k[:1], v[:1], seen)
     heads = 4 // groups if of_heads > 1 else 4
     assert (found[:1, :heads] - one[:, :heads]).norm() <= 2e-6 * one[:, :heads].norm()
+
+
+@pytest.fixture
+def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What kernels write, and the scratch between them, holds NaN before."""
+    new = Tensor.new_empty
+
+    def poisoned(*args: Any, **options: Any) -> Tensor:
+        x = new(*args, **options)
+        return x.fill_(torch.nan) if x.is_floating_point() else x
+
+    monkeypatch.setattr(Tensor, "new_empty", poisoned)
+
+
+@pytest.mark.usefixtures("_poisoned")
+@pytest.mark.parametrize(
+    ("device", "dtype", "bound"),
+    [
+        pytest.param("cpu", torch.float32, 2e-6, marks=pytest.mark.interpreter),
+        pytest.param("cpu", torch.float16, 1e-3, marks=pytest.mark.interpreter),
+        pytest.param("cuda", torch.float32, 2e-6, marks=pytest.mark.gpu),
+        pytest.param("cuda", torch.float16, 1e-3, marks=pytest.mark.gpu),
+        # The interpreter cannot multiply it.
+        pytest.param("cuda", torch.bfloat16, 6e-3, marks=pytest.mark.gpu),
+    ],
+)
+@pytest.mark.parametrize(("width", "wide"), [(96, 192), (128, 128), (33, 65), (16, 8)])
+@pytest.mark.parametrize(("heads", "groups"), [(2, 2), (6, 2)])
+def test_widths_in_two_parts(
+    device: str, dtype: torch.dtype, bound: float, width: int, wide: int, heads: int, groups: int
+) -> None:
+    """Over poisoned memory, as few keys as shares and odd lengths; the same bits every time."""
+    from lt2theory.ops.fused.triton_decode_attention import decode_attention
+
+    rng = torch.Generator().manual_seed(width + heads)
+    arrived = torch.zeros(2, groups, dtype=torch.int32, device=device)
+    for length in (3, 197):
+        q = torch.randn(2, heads, width, generator=rng).to(device, dtype)
+        k = torch.randn(2, length + 9, groups, width, generator=rng).to(device, dtype)
+        v = torch.randn(2, length + 9, groups, wide, generator=rng).to(device, dtype)
+        k[:, length:], v[:, length:] = torch.nan, torch.nan
+        first = torch.tensor([0, length // 2], device=device)
+        newest = torch.tensor([length], device=device)
+        seen = torch.arange(length, device=device)[None] >= first[:, None]
+        wanted = plain(q, k[:, :length], v[:, :length], seen)
+        for splits in (1, 2, 9):  # of nine shares most have no keys
+            attend = partial(
+                decode_attention, q, k, v, newest, first, splits=splits, arrived=arrived
+            )
+            found = attend()
+            assert found.dtype == dtype
+            assert (found - wanted).norm() <= bound * wanted.norm()
+            assert torch.equal(found, attend())
+            assert not arrived.any(), "the next call counts from zero"
+
+
+@pytest.mark.interpreter
+def test_tiles_hold_little_that_is_empty_and_fit_wide_heads() -> None:
+    from lt2theory.ops.fused.triton_decode_attention import _keys_of_tile
+    from lt2theory.ops.fused.triton_head_tiles import cut_in_two
+
+    cut = {width: cut_in_two(width) for width in (1, 16, 17, 40, 96, 97, 128, 160, 192, 200)}
+    assert cut == {
+        1: (16, 0), 16: (16, 0), 17: (16, 16), 40: (32, 16), 96: (64, 32), 97: (128, 0),
+        128: (128, 0), 160: (128, 32), 192: (128, 64), 200: (256, 0),
+    }  # fmt: skip
+    pairs = (512, 576, 577, 2 * 576, 4 * 576, 10_000)
+    assert [_keys_of_tile(pair) for pair in pairs] == [64, 64, 32, 32, 16, 16]

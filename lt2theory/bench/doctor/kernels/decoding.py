@@ -124,7 +124,7 @@ CHECKS = (
     KernelCheck("delta step", ("fused.triton_delta_step",), _delta_step),
     KernelCheck(
         "decode attention",
-        ("fused.triton_decode_attention", "triton_softmax"),
+        ("fused.triton_decode_attention", "fused.triton_head_tiles", "fused.triton_shares"),
         _decode_attention,
     ),
 )

@@ -204,7 +204,7 @@ def _lone(draw: Draw) -> Problem:
     return _chosen_attention(draw, 2)
 
 
-_CHOSEN = ("fused.triton_chosen_attention", "fused.triton_shares")
+_CHOSEN = ("fused.triton_chosen_attention", "fused.triton_head_tiles", "fused.triton_shares")
 
 CHECKS = (
     KernelCheck("place token", ("fused.triton_place",), _place),
