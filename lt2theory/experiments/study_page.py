@@ -15,7 +15,9 @@ from lt2theory.experiments.study_cells import PAIR, loops
 from lt2theory.experiments.study_coverage import cells_about, not_ended
 from lt2theory.experiments.study_figures import FIGURES
 from lt2theory.experiments.study_recipes import FAMILIES, HEADLINE, RUNGS
+from lt2theory.experiments.study_recipes import SETTLED as SETTLED_RUNG
 from lt2theory.experiments.study_searched import SEARCHED, read_search, said_search
+from lt2theory.experiments.study_short import recall_in_short, words_in_short
 from lt2theory.experiments.study_table import TABLE, merge, read_study_table
 from lt2theory.experiments.study_tables import (
     NOT_RUN,
@@ -28,7 +30,7 @@ from lt2theory.experiments.study_tables import (
     prediction_records,
     recall_records,
 )
-from lt2theory.experiments.study_views import best_hybrids
+from lt2theory.experiments.study_views import HOLDS, best_hybrids
 from lt2theory.experiments.study_word_tables import rank_records, word_records
 from lt2theory.experiments.study_words import LENGTHS, SETTLED
 from lt2theory.report.markdown import record_table
@@ -67,6 +69,13 @@ def study_page(table: pd.DataFrame, found: pd.DataFrame) -> str:
     sections = [
         HEAD,
         _coverage(table, cells, done),
+        "## In short\n",
+        "Seeds of those that have ended; a dash is an arm that has not run or does not exist. "
+        f"`Settled`: at least {SETTLED_RUNG} steps of every rung, {SETTLED:,} of every length. To "
+        f"hold a length is to lie at or above {HOLDS} with the whole interval of its test; a seed "
+        "whose interval allows both is not counted.\n",
+        _table(recall_in_short(table)),
+        _table(words_in_short(table)),
         "## Predictions, registered before the run\n",
         f"{outcome_summary(predicted)} What is implied holds for the solutions named beside it.\n",
         _table(predicted),
