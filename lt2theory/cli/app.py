@@ -84,6 +84,9 @@ COMMANDS = {
     "bench train-step": Command(
         "bench", "train_step", "a training step of a looped toy: compiled, as one CUDA graph"
     ),
+    "bench lm-step": Command(
+        "bench_lm_step", "lm_step", "a training step of full-scale presets, on one GPU or several"
+    ),
     "bench study": Command("bench_study", "study", "steps a minute of cells that share a GPU"),
     "bench analysis": Command("bench", "analysis", "speed of the analysers beside dense SVDs"),
 }

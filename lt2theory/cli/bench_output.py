@@ -42,31 +42,34 @@ def check_lists(options: BaseModel, **names: Iterable[str]) -> None:
             raise ValueError(unknown_name(flag, unknown, allowed))
 
 
-def publish(table: "pd.DataFrame", path: Path | None, *, threads: int) -> None:
+def publish(table: "pd.DataFrame", path: Path | None, *, threads: int, device: str = "cpu") -> None:
     """Print a table, and write it with the environment it was measured in.
 
     Args:
         table: What was measured.
         path: Where to write it, if anywhere.
         threads: Threads of a tensor operation.
+        device: The name of the device.
     """
     print(table.to_string(index=False, float_format=lambda value: f"{value:,.3g}"))
     if path is not None:
-        _write(table, path, threads)
+        _write(table, path, threads, device)
 
 
 class Growing:
     """Tells every row of a table as it is measured: a line on stderr, and the file so far."""
 
-    def __init__(self, path: Path | None, *, threads: int) -> None:
+    def __init__(self, path: Path | None, *, threads: int, device: str = "cpu") -> None:
         """Begin with no row.
 
         Args:
             path: The file of the table, if any.
             threads: Threads of a tensor operation.
+            device: The name of the device.
         """
         self.path = path
         self.threads = threads
+        self.device = device
         self.rows: list[Mapping[str, object]] = []
 
     def __call__(self, row: Mapping[str, object]) -> None:
@@ -81,12 +84,12 @@ class Growing:
         told = (f"{x:.4g}" if isinstance(x, float) else str(x) for x in row.values())
         print(*told, file=sys.stderr, flush=True)
         if self.path is not None:
-            _write(pd.DataFrame(self.rows), self.path, self.threads)
+            _write(pd.DataFrame(self.rows), self.path, self.threads, self.device)
 
 
-def _write(table: "pd.DataFrame", path: Path, threads: int) -> None:
+def _write(table: "pd.DataFrame", path: Path, threads: int, device: str) -> None:
     from lt2theory.runs import write_json
     from lt2theory.runs.environment import capture
 
     rows = json.loads(table.to_json(orient="records"))
-    write_json(path, {"environment": capture(threads=threads), "rows": rows})
+    write_json(path, {"environment": capture(threads=threads, device=device), "rows": rows})

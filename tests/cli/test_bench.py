@@ -10,6 +10,7 @@ from lt2theory.bench import decode
 from lt2theory.cli import bench_options, main
 from lt2theory.cli.app import COMMANDS
 from lt2theory.cli.bench_efficiency import EfficiencyOptions
+from lt2theory.cli.bench_lm_step import LmStepOptions
 from lt2theory.cli.bench_model import ModelOptions
 
 
@@ -86,6 +87,7 @@ OPTIONS: dict[str, Any] = {
     "sparse": bench_options.SparseOptions,
     "study": bench_options.StudyOptions,
     "efficiency new.json": EfficiencyOptions,
+    "lm-step": LmStepOptions,
     "model lt2-1.3b-gdn": ModelOptions,
 }
 LISTS = [
