@@ -1,7 +1,9 @@
 """Needles in haystacks of growing length, measured in the model's own tokens."""
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -20,6 +22,10 @@ from lt2theory.training.text.needles import NEEDLES, needle_texts
 
 _CHOICES = {"number": 10.0**7, "word": 256.0, "hex": 16.0**8}
 """How many values there are to guess from."""
+_FIRST_WORDS = 64
+"""By which the second stage that is written is longer than the first."""
+_TRIES = 12
+"""Stages that are written before the search for the last one bisects."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,8 @@ def needle_prompts(
     size: int,
     seed: int = 0,
     haystack: Haystack = "repeated",
-) -> list[Prompt]:
-    """Texts that are as long as fits.
+) -> tuple[Prompt, ...]:
+    """Texts that are as long as fits; a second call has them ready.
 
     Args:
         kind: Kind of the value.
@@ -61,28 +67,72 @@ def needle_prompts(
     Raises:
         ValueError: Not even a needle without filler fits.
     """
+    return _written(kind, _Known(tokenizer.fingerprint, tokenizer), length, size, seed, haystack)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A tokenizer as a key: all of one fingerprint are equal."""
+
+    fingerprint: str
+    tokenizer: Tokenizer = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _written(
+    kind: NeedleKind, known: _Known, length: int, size: int, seed: int, haystack: Haystack
+) -> tuple[Prompt, ...]:
+    """As `needle_prompts`, which the cells of a study ask for again and again."""
+    tokenizer = known.tokenizer
     task = dataclasses.replace(NEEDLES[kind], haystack=haystack)
 
-    def written(stage: int) -> list[Prompt]:
+    def written(stage: int) -> tuple[Prompt, ...]:
         texts = needle_texts(task, stage=stage, size=size, seed=seed)
-        return [_prompt(tokenizer, text) for text in texts]
+        return tuple(_prompt(tokenizer, text) for text in texts)
 
-    def fits(prompts: list[Prompt]) -> bool:
-        return max(len(one.context) + len(one.answer) for one in prompts) <= length
-
-    # A word takes at least a token; the shortest stage has no filler.
-    low = next(stage for stage in range(1, 64) if _allows(kind, stage))
-    best = written(low)
-    if not fits(best):
+    # The shortest stage has no filler.
+    shortest = next(stage for stage in range(1, 64) if _allows(kind, stage))
+    found = _longest_that_fits(written, shortest, length)
+    if found is None:
         raise ValueError(
             f"needle_lengths: {length} tokens of {tokenizer.name!r} are not allowed (must hold a "
             f"needle, its question and its answer)"
         )
-    high = max(low, length)
+    return found
+
+
+def _longest_that_fits(
+    written: Callable[[int], tuple[Prompt, ...]], shortest: int, length: int
+) -> tuple[Prompt, ...] | None:
+    """The texts of the last stage of which none is longer than `length`, if there is one.
+
+    Tokens grow all but linearly with words, so that a line through two stages nearly finds it. To
+    write and tokenise thousands of words for each step of a bisection takes most of a minute.
+
+    Returns:
+        The texts, or None.
+    """
+
+    def tokens(prompts: tuple[Prompt, ...]) -> int:
+        return max(len(one.context) + len(one.answer) for one in prompts)
+
+    low, best = shortest, written(shortest)
+    least = size = tokens(best)
+    if size > length:
+        return None
+    high = max(low, length)  # a word takes at least a token
+    slope, tries = 1.0, 0
+    stage = low + _FIRST_WORDS
     while low < high:
-        middle = (low + high + 1) // 2
-        prompts = written(middle)
-        low, high, best = (middle, high, prompts) if fits(prompts) else (low, middle - 1, best)
+        stage = max(low + 1, min(stage, high)) if tries < _TRIES else (low + high + 1) // 2
+        prompts, tries = written(stage), tries + 1
+        now = tokens(prompts)
+        slope = max(1.0, (now - least) / (stage - shortest))
+        if now <= length:
+            low, best, size = stage, prompts, now
+        else:
+            high = stage - 1
+        stage = low + int((length - size) / slope)
     return best
 
 
@@ -102,7 +152,7 @@ def _prompt(tokenizer: Tokenizer, text: dict[str, str]) -> Prompt:
 
 @torch.no_grad()
 def answered(
-    model: LoopedModel, prompts: list[Prompt], runtime: Runtime
+    model: LoopedModel, prompts: Sequence[Prompt], runtime: Runtime
 ) -> tuple[Bool[np.ndarray, " n"], Float64[np.ndarray, " n"]]:
     """Whether greedy decoding gives each value, and what the value costs.
 

@@ -1,6 +1,7 @@
 """Needles by length in tokens, and associative recall: against plain greedy decoding."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from lt2theory.linearize.evaluation.recall import recall_ids, recall_rows, recal
 from lt2theory.models import generate
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import ByteTokenizer
+from lt2theory.training.text.needles import NEEDLES, needle_texts
 from tasks import Batch
 from tasks.mqar import Mqar
 
@@ -36,6 +38,31 @@ def test_texts_are_as_long_as_fits(kind: str, length: int) -> None:
     assert words[1] < words[0]
     with pytest.raises(ValueError, match="needle_lengths: 40 tokens of 'bytes'"):
         needle_prompts(kind, ByteTokenizer(), length=40, size=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("length", [300, 999, 2500])
+def test_few_texts_are_written_to_find_those_that_fit(length: int) -> None:
+    """A word more, and one of them no longer fits; that is found without a bisection."""
+    texts = 0
+
+    class Counted(ByteTokenizer):
+        def encode(self, text: bytes) -> np.ndarray:
+            nonlocal texts
+            texts += 1
+            return super().encode(text)
+
+    def sizes(words: int) -> list[int]:
+        made = needle_texts(replace(NEEDLES["number"], haystack="repeated"), stage=words, size=4)
+        return [len(one["context"]) + len(one["answer"]) + 2 for one in made]
+
+    prompts = needle_prompts("number", Counted(), length=length, size=4)
+    assert texts <= 2 * 4 * 8
+    own = [len(one.context) + len(one.answer) for one in prompts]
+    words = next(n for n in range(20, length) if sizes(n) == own)
+    assert max(own) <= length < max(sizes(words + 1))
+    before = texts
+    assert needle_prompts("number", Counted(), length=length, size=4) is prompts
+    assert texts == before
 
 
 def test_right_means_that_greedy_decoding_gives_the_value(make_pair: MakePair) -> None:
