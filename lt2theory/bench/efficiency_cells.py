@@ -30,7 +30,6 @@ ARMS = {
 FORMS: tuple[Form, ...] = get_args(Form)
 """As the preset has it; its parameters used once (T = 1); as many layers as it applies, untied."""
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
-BATCHES = (1, 8, 32)
 TOLD_FIRST = (1024, 8192, 32768, 131072)
 """Lengths that show the cliff."""
 AT_ONCE = 16384

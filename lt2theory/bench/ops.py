@@ -12,9 +12,7 @@ from torch.nn import functional as F
 
 from lt2theory.bench.token_loops import tight_loop, token_loop
 from lt2theory.bench.turns import both_ways, take_turns
-from lt2theory.ops import AttentionProblem, Factors
-from lt2theory.ops.attention_chunked import chunked_attention
-from lt2theory.ops.attention_reference import reference_attention
+from lt2theory.ops import Factors
 from lt2theory.ops.chunked.recurrence import chunked_recurrence
 from lt2theory.training import torch_threads
 
@@ -147,38 +145,6 @@ def chunk_sizes(
                 kind = {**vars(size), "decay": decay, "erases": erases}
                 rows.append({**kind, "chunk": int(chunk), "milliseconds": fastest})
     return pd.DataFrame(rows)
-
-
-def bench_attention(*, repeats: int = 7, threads: int = 2) -> pd.DataFrame:
-    """Time forward and backward of softmax attention, full and inside windows.
-
-    Args:
-        repeats: Turns; the fastest is reported.
-        threads: Threads of torch.
-
-    Returns:
-        One row a setting and backend: batch, length, heads, width, window (NaN for full), method,
-        milliseconds, and `gain` over the reference.
-    """
-    rows = []
-    settings = ((4, 512, 4, 32, None), (4, 512, 4, 32, 64), (2, 2048, 4, 64, 256))
-    with torch_threads(threads):
-        for batch, length, heads, width, window in settings:
-            generator = torch.Generator().manual_seed(0)
-            shape = (batch, length, heads, width)
-            q, k, v = (torch.randn(shape, generator=generator).requires_grad_() for _ in range(3))
-            problem = AttentionProblem(q, k, v, window, width**-0.5, None, None)
-            runs = {
-                "reference": both_ways(lambda: reference_attention(problem), [q, k, v]),  # noqa: B023
-                "chunked": both_ways(lambda: chunked_attention(problem), [q, k, v]),  # noqa: B023
-            }
-            timed = take_turns(runs, repeats)
-            for method, (fastest, _) in timed.items():
-                sizes = dict(zip(("batch", "length", "heads", "width"), shape, strict=True))
-                gain = timed["reference"][0] / fastest
-                row = {"window": window, "method": method, "milliseconds": fastest, "gain": gain}
-                rows.append({**sizes, **row})
-    return pd.DataFrame(rows).astype({"window": float})
 
 
 def make_factors(

@@ -121,7 +121,6 @@ class AttentionWorkload:
         length: Queries.
         num_keys: Keys.
         num_heads: Query heads.
-        num_key_heads: Key heads.
         key_width: Key width of a head.
         value_width: Value width of a head.
         window: Keys that a query sees, or None for all.
@@ -133,7 +132,6 @@ class AttentionWorkload:
     length: int
     num_keys: int
     num_heads: int
-    num_key_heads: int
     key_width: int
     value_width: int
     window: int | None
@@ -155,7 +153,6 @@ class AttentionWorkload:
             length=problem.q.shape[1],
             num_keys=problem.k.shape[1],
             num_heads=problem.q.shape[2],
-            num_key_heads=problem.k.shape[2],
             key_width=problem.k.shape[3],
             value_width=problem.v.shape[3],
             window=problem.window,

@@ -5,7 +5,6 @@ from lt2theory.bench.ops import (
     PAPER_SIZE,
     TARGETS,
     Size,
-    bench_attention,
     bench_ops,
     chunk_sizes,
 )
@@ -29,15 +28,6 @@ def test_chunk_sizes_leave_out_what_is_longer_than_the_sequence():
     table = chunk_sizes(sizes=(SMALL,), chunks=(2, 8, 16), repeats=1, threads=1)
     assert sorted(set(table.chunk)) == [2, 8]
     assert len(table) == 12
-
-
-@pytest.mark.slow
-def test_attention_table():
-    table = bench_attention(repeats=1, threads=1)
-    assert table.groupby("method").size().to_dict() == {"chunked": 3, "reference": 3}
-    assert (table.gain[table.method == "reference"] == 1).all()
-    # Blocks of 64 keys out of 512, and of 256 out of 2048: measured 4 and 8 times.
-    assert (table.gain[(table.method == "chunked") & table.window.notna()] > 1.5).all()
 
 
 @pytest.mark.slow

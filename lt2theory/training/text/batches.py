@@ -88,11 +88,6 @@ class TextBatches:
         """Tokens that a step reads, over all ranks."""
         return self.batch_size * self.length
 
-    @property
-    def steps_per_epoch(self) -> float:
-        """Steps in which every window is read once."""
-        return self.num_windows / self.batch_size
-
     def batch(self, step: int, *, rank: int = 0, num_ranks: int = 1) -> TextBatch:
         """The windows of a rank at a step.
 

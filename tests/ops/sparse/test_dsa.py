@@ -202,6 +202,6 @@ def test_a_loss_of_another_kind_is_refused() -> None:
 
 @pytest.mark.parametrize(("device", "backend"), [("cuda", "triton"), ("cpu", "chunked")])
 def test_auto_takes_the_kernels_on_a_gpu_alone(device: str, backend: str) -> None:
-    shape = (64, 64, 2, 2, 16, 16)
+    shape = (64, 64, 2, 16, 16)
     workload = AttentionWorkload(device, torch.bfloat16, *shape, window=None, segmented=False)
     assert INDEXED_ATTENTIONS.choose(workload, "auto").backend.name == backend

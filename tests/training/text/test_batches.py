@@ -148,4 +148,3 @@ def test_refusals(make_corpus: MakeCorpus) -> None:
     with pytest.raises(ValueError, match=r"rows: 3..3 must lie in 0..6"):
         made.rows(0, 3, 3)
     assert made.tokens_per_step == 78
-    assert made.steps_per_epoch == pytest.approx(made.num_windows / 6)
