@@ -10,7 +10,6 @@ from pathlib import Path
 import pandas as pd
 
 from lt2theory.experiments.cells import Cells, in_order
-from lt2theory.experiments.generated_page import FIGURES_FOLDER, GeneratedPage
 from lt2theory.experiments.study_cells import PAIR, loops
 from lt2theory.experiments.study_coverage import cells_about, not_ended
 from lt2theory.experiments.study_figures import FIGURES
@@ -33,6 +32,7 @@ from lt2theory.experiments.study_tables import (
 from lt2theory.experiments.study_views import HOLDS, best_hybrids
 from lt2theory.experiments.study_word_tables import rank_records, word_records
 from lt2theory.experiments.study_words import LENGTHS, SETTLED
+from lt2theory.report.generated_page import GeneratedPage, drawn, figure_links
 from lt2theory.report.markdown import record_table
 from lt2theory.report.tables import counted
 from lt2theory.runs.environment import UNKNOWN
@@ -83,7 +83,7 @@ def study_page(table: pd.DataFrame, found: pd.DataFrame) -> str:
         _recall_setting(),
         f"{said_search(found)}\n",
         _table(recall_records(table)),
-        *_drawn(table, "study-reached", "study-recall-curves"),
+        *figure_links(FIGURES, table, "study-reached", "study-recall-curves"),
         "### Beside the paper's table\n",
         "Agrees here: every one of at least three seeds ends at that very stage. Differs here: "
         "none does. That is under this page's setting and no more: the paper does not say its "
@@ -92,7 +92,7 @@ def study_page(table: pd.DataFrame, found: pd.DataFrame) -> str:
         "## 2. Word problems and parity\n",
         _word_setting(),
         _table(word_records(table, parts[2])),
-        *_drawn(table, "study-words", "study-words-settled", "study-s5-curves"),
+        *figure_links(FIGURES, table, "study-words", "study-words-settled", "study-s5-curves"),
         "### Rank of the transitions\n",
         "Of all loops together, relative to the gate baseline, at 16 tokens: largest rank; median "
         "effective rank with the lowest and highest model. Under rescan no single state undergoes "
@@ -188,16 +188,6 @@ def _table(records: Records) -> str:
     return (record_table(records) if records else f"{NOT_RUN.capitalize()}.") + "\n"
 
 
-def _drawn(table: pd.DataFrame, *names: str) -> list[str]:
-    """Links to the figures that there are."""
-    found = []
-    for name in names:
-        draw, caption = FIGURES[name]
-        if draw(table) is not None:
-            found += [f"![{caption}]({FIGURES_FOLDER}/{name}.svg)\n", f"{caption}\n"]
-    return found
-
-
 def _missing(cells: Cells, done: set[str]) -> str:
     lost = [cell for cell in cells if cell.name not in done]
     if not lost:
@@ -209,15 +199,19 @@ def _missing(cells: Cells, done: set[str]) -> str:
     return "; ".join(lines) + ".\n"
 
 
+def _read(results: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    path = results / TABLE
+    table = read_study_table(path) if path.exists() else merge(())
+    return table, read_search(results / SEARCHED)
+
+
 PAGE = GeneratedPage(
     what=(__doc__ or "").splitlines()[0],
-    table=TABLE,
     page=Path("docs/study.md"),
     target="study",
-    read=read_study_table,
-    empty=lambda: merge(()),
-    text=lambda table, results: study_page(table, read_search(results / SEARCHED)),
-    figures=FIGURES,
+    read=_read,
+    text=lambda results: study_page(*results),
+    figures=lambda results: drawn(FIGURES, results[0]),
 )
 main = PAGE.main
 

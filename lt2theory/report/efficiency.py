@@ -4,18 +4,17 @@ python -m lt2theory.report.efficiency            # write the page and the figure
 python -m lt2theory.report.efficiency --check    # exit 1 where the page differs
 """
 
-import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lt2theory.report.embed import image
 from lt2theory.report.figures import cost_by_length
+from lt2theory.report.generated_page import FIGURES_FOLDER, GeneratedPage
 from lt2theory.report.markdown import markdown_table
 from lt2theory.report.performance import measured
 from lt2theory.report.performance_lines import told
@@ -46,7 +45,6 @@ FORMS = {
 }
 CELL = ["form", "phase", "batch", "length"]
 OUT = "out of memory"
-_FIGURES = "figures"
 
 
 def with_ratios(rows: pd.DataFrame) -> pd.DataFrame:
@@ -85,7 +83,7 @@ def efficiency_page(content: dict[str, Any]) -> str:
     table = with_ratios(pd.DataFrame(content["rows"]))
     parts = [HEAD, f"`results/{FILE}`: {measured(content)}\n"]
     for name in efficiency_figures(pd.DataFrame(content["rows"])):
-        parts.append(f"![Cost by length]({_FIGURES}/{name}.svg)\n")
+        parts.append(f"![Cost by length]({FIGURES_FOLDER}/{name}.svg)\n")
     for form, said in FORMS.items():
         own = table[table["form"] == form]
         if len(own):
@@ -169,35 +167,25 @@ def _paths(table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the page.
+def _read(results: Path) -> dict[str, Any]:
+    path = results / FILE
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
-    Args:
-        arguments: Those of the command line; the process's by default.
 
-    Returns:
-        The exit code: 1 where the page is not what the results give.
-    """
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--page", type=Path, default=Path("docs/efficiency.md"))
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    asked = parser.parse_args(arguments)
-    path = asked.results / FILE
-    content = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    page = efficiency_page(content)
-    if asked.check:
-        if not asked.page.exists() or asked.page.read_text(encoding="utf-8") != page:
-            sys.stderr.write(f"{asked.page} is not what the results give: make efficiency\n")
-            return 1
-        return 0
-    asked.page.write_text(page, encoding="utf-8")
-    folder = asked.page.parent / _FIGURES
-    drawn = efficiency_figures(pd.DataFrame(content["rows"])) if content.get("rows") else {}
-    for name, figure in drawn.items():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.svg").write_bytes(image(figure, "svg"))
-    return 0
+def _figures(content: dict[str, Any]) -> Iterable[tuple[str, Figure]]:
+    rows = content.get("rows")
+    return efficiency_figures(pd.DataFrame(rows)).items() if rows else ()
+
+
+PAGE = GeneratedPage(
+    what=(__doc__ or "").splitlines()[0],
+    page=Path("docs/efficiency.md"),
+    target="efficiency",
+    read=_read,
+    text=efficiency_page,
+    figures=_figures,
+)
+main = PAGE.main
 
 
 if __name__ == "__main__":

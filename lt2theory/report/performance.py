@@ -7,7 +7,6 @@
 `results/baselines.json` has the numbers that others reached, each with its sentence.
 """
 
-import argparse
 import json
 import sys
 import tomllib
@@ -18,6 +17,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from lt2theory.fields import KnownFields
+from lt2theory.report.generated_page import GeneratedPage
 from lt2theory.report.markdown import markdown_table
 from lt2theory.report.performance_lines import UNMEASURED, Line, Number, floor_of, told
 
@@ -177,27 +177,14 @@ def _sources(baselines: Baselines) -> list[str]:
     return ["## Where the baselines come from\n", f"`results/baselines.json`: {said}\n", *lines, ""]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the page.
-
-    Args:
-        arguments: Those of the command line; the process's by default.
-
-    Returns:
-        The exit code: 1 where the page is not what the results give.
-    """
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--page", type=Path, default=Path("docs/performance.md"))
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    asked = parser.parse_args(arguments)
-    page = performance_page(asked.results)
-    if not asked.check:
-        asked.page.write_text(page, encoding="utf-8")
-    elif not asked.page.exists() or asked.page.read_text(encoding="utf-8") != page:
-        sys.stderr.write(f"{asked.page} is not what the results give: make performance\n")
-        return 1
-    return 0
+PAGE = GeneratedPage(
+    what=(__doc__ or "").splitlines()[0],
+    page=Path("docs/performance.md"),
+    target="performance",
+    read=lambda results: results,
+    text=performance_page,
+)
+main = PAGE.main
 
 
 if __name__ == "__main__":

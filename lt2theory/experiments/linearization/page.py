@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from lt2theory.experiments.generated_page import FIGURES_FOLDER, GeneratedPage
 from lt2theory.experiments.linearization import own_tables, tables
 from lt2theory.experiments.linearization.figures import FIGURES
 from lt2theory.experiments.linearization.studies import ALL, study_cells
 from lt2theory.experiments.linearization.table import TABLE, merge_linear, read_linear_table
 from lt2theory.experiments.linearization.tables import Records
 from lt2theory.experiments.linearization.views import KL, Place
+from lt2theory.report.generated_page import GeneratedPage, drawn, figure_links
 from lt2theory.report.markdown import record_table
 
 HEAD = """# Study: linearizing real and looped teachers
@@ -75,7 +75,7 @@ def _mixers(table: pd.DataFrame) -> list[str]:
         "tokens of the text. `tiled` starts from key-value heads that are given to the wrong query "
         "heads.\n",
         _table(tables.number_records(table, "mixers", columns)),
-        *_drawn(table, "linearization-needles"),
+        *figure_links(FIGURES, table, "linearization-needles"),
         "### Order\n",
         "By divergence. Undecided where intervals overlap, or where a mixer finds less than half "
         "of the needles at 256 tokens.\n",
@@ -90,7 +90,7 @@ def _hybrids(table: pd.DataFrame) -> list[str]:
         "Eight blocks, four loops; GDN everywhere (`linear`), or two layers kept in softmax in all "
         "loops. Needles are words, by bytes.\n",
         _table(tables.number_records(table, "hybrids", columns)),
-        *_drawn(table, "linearization-hybrids"),
+        *figure_links(FIGURES, table, "linearization-hybrids"),
         "### Share of the teacher's accuracy above the floor\n",
         "On probes at which the teacher is above the floor: cloze of held-out words (seen in the "
         "context or new), needles, MQAR without training. Intervals are the student's alone.\n",
@@ -121,7 +121,7 @@ def _others(table: pd.DataFrame) -> list[str]:
         _table(tables.number_records(table, "starts", start)),
         "## 4. Sizes and budgets\n",
         _table(tables.number_records(table, "sizes", [("divergence", KL)])),
-        *_drawn(table, "linearization-budgets"),
+        *figure_links(FIGURES, table, "linearization-budgets"),
         "Fits of `kl = c N^-a D^-b` by least squares in logarithms, one seed a point.\n",
         _table(own_tables.fit_records(table)),
         "## 5. Grain of decays, additive and delta\n",
@@ -139,23 +139,18 @@ def _table(records: Records) -> str:
     return (record_table(records) if records else f"{tables.NOT_MEASURED.capitalize()}.") + "\n"
 
 
-def _drawn(table: pd.DataFrame, name: str) -> list[str]:
-    """A link to a figure, where there is something to draw."""
-    draw, caption = FIGURES[name]
-    if draw(table) is None:
-        return []
-    return [f"![{caption}]({FIGURES_FOLDER}/{name}.svg)\n", f"{caption}\n"]
+def _read(results: Path) -> pd.DataFrame:
+    path = results / TABLE
+    return read_linear_table(path) if path.exists() else merge_linear(())
 
 
 PAGE = GeneratedPage(
     what=(__doc__ or "").splitlines()[0],
-    table=TABLE,
     page=Path("docs/linearization-study.md"),
     target="linearization",
-    read=read_linear_table,
-    empty=lambda: merge_linear(()),
-    text=lambda table, _: linearization_page(table),
-    figures=FIGURES,
+    read=_read,
+    text=linearization_page,
+    figures=lambda table: drawn(FIGURES, table),
 )
 main = PAGE.main
 
