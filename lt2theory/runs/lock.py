@@ -41,6 +41,19 @@ def locked(folder: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
+def is_held(folder: Path) -> bool:
+    """Whether another process writes a folder, or may still do so.
+
+    Args:
+        folder: A folder, which need not exist.
+
+    Returns:
+        True unless there is no lock, or a dead process of this host has left it behind.
+    """
+    holder = _holder_of(folder / LOCK_NAME)
+    return holder is not None and not _is_stale(holder)
+
+
 def await_release(folder: Path, *, lease: float = LEASE, interval: float = 0.5) -> None:
     """Wait until a folder can be locked, where its writer may have died with its host.
 

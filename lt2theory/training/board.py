@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
@@ -14,6 +14,11 @@ LEAST_SECONDS = 20.0
 """Time for which a job is worth beginning that will not end in it."""
 
 State = Literal["waiting", "running", "done", "stopped", "failed", "busy"]
+
+Turn = Literal["now", "later", "never"]
+"""Whether a job may begin: `later`, once another process has done what it needs."""
+POLL_SECONDS = 1.0
+"""Between two looks at what other processes have done."""
 
 
 Config = TypeVar("Config")
@@ -61,12 +66,14 @@ class Board(Generic[Config]):
     First comes the first job that is expected to end in the time that is left. One that has begun
     before, or of which nobody knows how long it takes, counts as such; so does one that is longer
     than the whole session, in its first half. Where there is none, the first of the others begins
-    all the same while `LEAST_SECONDS` are left: the next session goes on with it.
+    all the same while `LEAST_SECONDS` are left: the next session goes on with it. Jobs whose turn
+    is not `now` are passed over; while some may have it `later` and nothing else is left, it waits.
 
     Args:
         jobs: The jobs in the order of their wish; those that have begun before come first.
         at_once: Most jobs at a time.
         seconds: Length of the session; None for as long as it takes.
+        turn: Whether a job may begin, asked each time; None lets all begin.
 
     Attributes:
         at_once: Most jobs at a time, as far as memory has allowed.
@@ -74,7 +81,14 @@ class Board(Generic[Config]):
         accounts: One for each job that was not done before, by folder.
     """
 
-    def __init__(self, jobs: Sequence[Job[Config]], *, at_once: int, seconds: float | None) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job[Config]],
+        *,
+        at_once: int,
+        seconds: float | None,
+        turn: Callable[[Job[Config]], Turn] | None = None,
+    ) -> None:
         self.stop = StopRequest()
         waiting = [job for job in jobs if run_status(job.folder) != "done"]
         self._begun = {job.folder for job in waiting if run_status(job.folder) == "unfinished"}
@@ -82,6 +96,7 @@ class Board(Generic[Config]):
         self.accounts = {job.folder: Account() for job in waiting}
         self.at_once = at_once
         self._seconds = seconds
+        self._turn = turn
         self._start = self._clock = time.monotonic()
         self._change = threading.Condition()
 
@@ -108,9 +123,13 @@ class Board(Generic[Config]):
         """
         with self._change:
             while not self.stop.requested:
-                job = next((job for job in self._waiting if self._fits(job)), None)
-                if job is None and self._waiting and self.left >= LEAST_SECONDS:
-                    job = self._waiting[0]
+                ready, hope = self._ready()
+                job = next((job for job in ready if self._fits(job)), None)
+                if job is None and ready and self.left >= LEAST_SECONDS:
+                    job = ready[0]
+                if job is None and hope and self.left >= LEAST_SECONDS:
+                    self._change.wait(POLL_SECONDS)
+                    continue
                 if job is None:
                     return None
                 if self.running() < self.at_once:
@@ -170,6 +189,14 @@ class Board(Generic[Config]):
         for account in running:
             account.seconds += passed
             account.device_seconds += passed / len(running)
+
+    def _ready(self) -> tuple[list[Job[Config]], bool]:
+        """Waiting jobs that may begin now, and whether others may later."""
+        if self._turn is None:
+            return self._waiting, False
+        turns = [(job, self._turn(job)) for job in self._waiting]
+        ready = [job for job, turn in turns if turn == "now"]
+        return ready, any(turn == "later" for _, turn in turns)
 
     def _fits(self, job: Job[Config]) -> bool:
         if self._seconds is None or job.seconds is None or job.folder in self._begun:

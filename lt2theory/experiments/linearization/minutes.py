@@ -1,11 +1,16 @@
-"""How long a cell is expected to take on one H200, by launches and products.
+"""How long a cell is expected to take on one H200, by launches, bytes and products.
 
-The constants are those of `lt2theory.experiments.costs`, measured on training steps of GDN; that
-steps of a linearization follow them is an assumption, so that every number here is an estimate. A
-step is one of the student, and a third of one of the teacher, which goes forward alone.
+The constants follow training steps of GDN and softmax at widths of 128 and 256
+(results/train-step-h200.json, results/study-throughput-h200.json), to within 20 %. That steps of a
+linearization follow them is an assumption, so that every number here is an estimate until cells of
+its kind have ended in a folder (`price_factors`). A step is one of the student, and a third of one
+of the teacher, which goes forward alone.
 """
 
-from lt2theory.experiments.costs import FLOP_MS, PASS_MS, PASSES
+from collections.abc import Iterable
+from pathlib import Path
+
+from lt2theory.experiments.costs import PASS_MS, PASSES
 from lt2theory.experiments.linearization.cells import (
     LinearCell,
     SelectionWork,
@@ -19,9 +24,20 @@ from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.stages import Stage
 from lt2theory.models import LoopedConfig
 from lt2theory.models.flops import step_flops
+from lt2theory.runs import run_status
+from lt2theory.runs.jsonl import read_lines
+from lt2theory.training.sharing import SESSIONS
 
 BUILD_SECONDS = 15.0
 """To make a student and fit it, compile its kernels and write its checkpoints: a guess."""
+STREAM_MS = 1.4e-7
+"""Of a number of the residual stream in a pass of GDN's block, there and back: what is no product
+moves bytes. At 8 passes of 65,536 tokens of width 128 a step of GDN takes 13.60 ms, 14.2 by these;
+of softmax 8.57 ms, 8.1 by these."""
+PRODUCT_MS = 2.5e-12
+"""Of a multiplication or addition at 400 TFLOP/s, half of what large products reach."""
+LOGIT_MS = 1.6e-8
+"""Of a logit that is judged and turned into a gradient in float32: 56 bytes at 3.5 TB/s."""
 _FORWARD = 1 / 3
 _SHORTEST = 0.005
 """Seconds of a call that reads little."""
@@ -46,6 +62,39 @@ def cell_seconds(cell: LinearCell) -> float:
     if isinstance(work, StudentWork):
         return total + measured
     return total + _selection_seconds(work, source)
+
+
+def price_kind(cell: LinearCell) -> str:
+    """What cells are alike in how their price compares with what they take.
+
+    Args:
+        cell: The cell.
+
+    Returns:
+        The kind of its work, and whether its teacher is the real one.
+    """
+    return f"{cell.work.kind}-{'real' if cell.is_real else 'own'}"
+
+
+def price_factors(cells: Iterable[LinearCell], root: Path) -> dict[str, float]:
+    """How much longer than their price the finished cells of a folder took on its machine.
+
+    Args:
+        cells: Cells of the study.
+        root: The study's folder.
+
+    Returns:
+        A factor for each kind of which a cell has ended and its sessions are known.
+    """
+    sums: dict[str, tuple[float, float]] = {}
+    for cell in cells:
+        folder = root / cell.run().folder
+        if run_status(folder) != "done":
+            continue
+        if taken := sum(line["device_seconds"] for line in read_lines(folder / SESSIONS)):
+            before = sums.get(price_kind(cell), (0.0, 0.0))
+            sums[price_kind(cell)] = before[0] + taken, before[1] + cell_seconds(cell)
+    return {kind: taken / price for kind, (taken, price) in sums.items()}
 
 
 def _selection_seconds(work: SelectionWork, source: LoopedConfig) -> float:
@@ -73,7 +122,9 @@ def _stage_ms(stage: Stage, source: LoopedConfig, student: LoopedConfig) -> floa
 
 def _step_ms(model: LoopedConfig, batch: int, length: int) -> float:
     passes = sum(PASSES.get(spec.mixer, 1.0) for loop in model.loops for spec in loop)
-    return PASS_MS * passes + FLOP_MS * step_flops(model, batch, length)
+    a_pass = PASS_MS + STREAM_MS * batch * length * model.width
+    logits = LOGIT_MS * batch * length * model.vocab_size
+    return passes * a_pass + PRODUCT_MS * step_flops(model, batch, length) + logits
 
 
 def _evaluation_seconds(config: EvaluationConfig, source: LoopedConfig) -> float:

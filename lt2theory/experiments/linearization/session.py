@@ -1,11 +1,13 @@
 """Carrying out the cells of a study of linearization: what is to be done, and a session of it.
 
 The boards, accounts and records are those of `lt2 curriculum study`; cells run one after another,
-since each fills a GPU, and a cell waits for those that it needs.
+since each fills a GPU, and a cell waits for those that it needs. Several processes, one a GPU, may
+share a folder: a cell that one of them carries out is left to it, and what needs it begins after.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,17 @@ from lt2theory.experiments.linearization.cells import (
     with_needs,
 )
 from lt2theory.experiments.linearization.materials import Materials
-from lt2theory.experiments.linearization.minutes import cell_seconds
+from lt2theory.experiments.linearization.minutes import (
+    cell_seconds,
+    price_factors,
+    price_kind,
+)
 from lt2theory.experiments.linearization.table import TABLE, linear_table
 from lt2theory.experiments.study import chosen
 from lt2theory.runs import DiskFullError, Study, run_status, write_table
-from lt2theory.runs.lock import LockedError
+from lt2theory.runs.lock import LockedError, is_held
 from lt2theory.training import Account, Job, Runtime
-from lt2theory.training.board import Board
+from lt2theory.training.board import Board, Turn
 from lt2theory.training.sharing import note_session
 from lt2theory.training.signals import Interrupted
 
@@ -66,8 +72,9 @@ def linear_plan(cells: LinearCells, root: Path) -> list[dict[str, Any]]:
 
     Returns:
         One mapping a cell: `cell`, `study`, `exploratory`, `run`, `status`, `needs`, `tokens` and
-        `gpu_minutes`.
+        `gpu_minutes`, corrected by what finished cells of the kind took in this folder.
     """
+    factors = price_factors(cells, root)
     return [
         {
             "cell": cell.name,
@@ -77,7 +84,7 @@ def linear_plan(cells: LinearCells, root: Path) -> list[dict[str, Any]]:
             "status": run_status(root / cell.run().folder),
             "needs": [one.name for one in cell.needs],
             "tokens": cell.tokens,
-            "gpu_minutes": cell_seconds(cell) / 60,
+            "gpu_minutes": _expected(cell, factors) / 60,
         }
         for cell in cells
     ]
@@ -105,18 +112,23 @@ def carry_out_linear(
     """
     device, root = materials.execution.device, materials.root
     Runtime.of(device, "float32")  # refused before anything is written
+    factors = price_factors(cells, root)
     jobs = {}
     for cell in wanted:
-        seconds = cell_seconds(cell) if device == "cuda" else None
+        seconds = _expected(cell, factors) if device == "cuda" else None
         jobs[cell.name] = Job(cell, root / cell.run().folder, seconds)
     Study.create(root, [cell.run() for cell in cells], kind=KIND, overwrite=session.overwrite)
-    board = Board(list(jobs.values()), at_once=1, seconds=session.seconds)
+    turn = partial(_turn, root=root)
+    board = Board(list(jobs.values()), at_once=1, seconds=session.seconds, turn=turn)
     try:
         while (job := board.take()) is not None:
             _carry_out(job, board, materials)
             board.stop.requested = board.left <= 0
     finally:
         write_table(root / TABLE, linear_table(cells, root))
+    for job in jobs.values():
+        if job.folder in board.accounts and board.accounts[job.folder].state == "waiting":
+            board.accounts[job.folder].message = _lost(job.config, root)
     return {
         name: board.accounts[job.folder]
         for name, job in jobs.items()
@@ -125,14 +137,6 @@ def carry_out_linear(
 
 
 def _carry_out(job: Job[LinearCell], board: Board[LinearCell], materials: Materials) -> None:
-    lost = [
-        one.name
-        for one in job.config.needs
-        if run_status(materials.root / one.run().folder) != "done"
-    ]
-    if lost:
-        board.end(job, "waiting", f"needs {', '.join(lost)}")
-        return
     seconds = None if board.left == float("inf") else max(board.left, 1e-3)
     try:
         run_cell(job.config, job.folder, materials, seconds=seconds)
@@ -151,4 +155,24 @@ def _carry_out(job: Job[LinearCell], board: Board[LinearCell], materials: Materi
     else:
         board.end(job, "done")
     finally:
-        note_session(job.folder, board.accounts[job.folder], at_once=1)
+        if (account := board.accounts[job.folder]).state != "busy":
+            note_session(job.folder, account, at_once=1)
+
+
+def _turn(job: Job[LinearCell], *, root: Path) -> Turn:
+    """Whether a cell may begin: later, where another process works on something that it needs."""
+    if not _lost(job.config, root):
+        return "never" if is_held(job.folder) else "now"
+    needed = with_needs(job.config.needs)
+    return "later" if any(is_held(root / one.run().folder) for one in needed) else "never"
+
+
+def _lost(cell: LinearCell, root: Path) -> str:
+    """What a cell still needs, in words; nothing where all is there."""
+    lost = [one.name for one in cell.needs if run_status(root / one.run().folder) != "done"]
+    return f"needs {', '.join(lost)}" if lost else ""
+
+
+def _expected(cell: LinearCell, factors: Mapping[str, float]) -> float:
+    """Seconds of a cell by its price, and by how finished ones of its kind compare with theirs."""
+    return cell_seconds(cell) * factors.get(price_kind(cell), 1.0)

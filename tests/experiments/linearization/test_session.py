@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 from lt2theory.experiments.linearization.carry import run_cell
 from lt2theory.experiments.linearization.cells import TeacherWork, with_needs
 from lt2theory.experiments.linearization.materials import kept_model
+from lt2theory.experiments.linearization.minutes import cell_seconds, price_factors
 from lt2theory.experiments.linearization.session import (
     LinearSession,
     carry_out_linear,
@@ -26,6 +28,10 @@ from lt2theory.experiments.linearization.table import (
 )
 from lt2theory.experiments.study_travel import pack, unpack
 from lt2theory.runs import run_status, write_table
+from lt2theory.runs.jsonl import read_lines
+from lt2theory.runs.layout import SUMMARY
+from lt2theory.runs.lock import locked
+from lt2theory.training.sharing import SESSIONS
 from tests.experiments.linearization.cut import cut, make_materials
 from tests.experiments.linearization.killed import small_cells
 
@@ -108,6 +114,51 @@ def test_what_a_cell_needs_comes_before_it_and_travels(folder: Path, tmp_path: P
     merged = merge_linear([read_linear_table(here), read_linear_table(there / TABLE)])
     assert merged["config_hash"].nunique() == 2
     pd.testing.assert_frame_equal(merged, merge_linear([merged, merged]))
+
+
+def test_a_cell_waits_for_what_another_process_works_on(folder: Path, tmp_path: Path) -> None:
+    """Another process trains its teacher: that is not begun again, and the student comes after."""
+    known = {cell.name: cell for cell in study_cells("sizes")}
+    student = cut(known["sizes-gdn-1m-x1-s0"])
+    cells = with_needs([student])
+    teacher = tmp_path / cells[0].run().folder
+    carry_out_linear(cells, cells[:1], LinearSession(), make_materials(folder, tmp_path))
+    (teacher / SUMMARY).rename(tmp_path / "summary")
+    ended = []
+
+    def end() -> None:
+        ended.append(run_status(tmp_path / student.run().folder))
+        (tmp_path / "summary").rename(teacher / SUMMARY)
+        release.set()
+
+    release, timer = threading.Event(), threading.Timer(2.0, end)
+    with locked(teacher):
+        timer.start()
+        session = LinearSession(seconds=600.0)
+        ends = carry_out_linear(cells, cells, session, make_materials(folder, tmp_path))
+    assert release.is_set()
+    assert ended == ["absent"]
+    assert {name: end.state for name, end in ends.items()} == {
+        "teacher-1m": "waiting",
+        student.name: "done",
+    }
+
+
+def test_prices_follow_what_finished_cells_took(folder: Path, tmp_path: Path) -> None:
+    known = {cell.name: cell for cell in study_cells("mixers")}
+    done, left = cut(known["mixers-gdn-s0"]), known["mixers-kda-s1"]
+    cells = (done, left)
+    assert price_factors(cells, tmp_path) == {}
+    plain = linear_plan((left,), tmp_path)[0]["gpu_minutes"]
+    assert plain == pytest.approx(cell_seconds(left) / 60)
+    carry_out_linear(cells, (done,), LinearSession(), make_materials(folder, tmp_path))
+    taken = sum(x["device_seconds"] for x in read_lines(tmp_path / done.run().folder / SESSIONS))
+    factor = taken / cell_seconds(done)
+    assert price_factors(cells, tmp_path) == {"student-real": pytest.approx(factor)}
+    rows = linear_plan(cells, tmp_path)
+    assert rows[1]["gpu_minutes"] == pytest.approx(plain * factor)
+    own = study_cells("sizes")[0]
+    assert linear_plan((own,), tmp_path)[0]["gpu_minutes"] == cell_seconds(own) / 60
 
 
 def test_another_text_is_refused(folder: Path, tmp_path: Path) -> None:
