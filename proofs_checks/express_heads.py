@@ -2,14 +2,16 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import torch
 from flint import fmpq
 
-from lt2theory.ops import linear_recurrence
+from lt2theory.ops import run_factors
 from proofs_checks.claim import Claim, Finding, claim
+from proofs_checks.dealt_factors import BACKENDS
 from proofs_checks.express_words import token_factors
 from tasks.group_word import GroupWord
 from tasks.groups import group
@@ -181,17 +183,10 @@ def transpositions_only(
             torch.from_numpy(batch.targets)
         ]
         start = given * torch.arange(1, size + 1, dtype=torch.float64)[None, None, :, None]
-        for backend in ("reference", "chunked"):
-            read = linear_recurrence(
-                powers.expand(joined.q.shape),
-                joined.k,
-                joined.v,
-                beta=beta_scale * joined.beta,
-                write=joined.write,
-                scale=1.0,
-                initial_state=start.expand(2, 1, size, 1),
-                backend=backend,
-            )
+        start = start.expand(2, 1, size, 1)
+        joined = replace(joined, q=powers.expand(joined.q.shape), beta=beta_scale * joined.beta)
+        for backend in BACKENDS:
+            read, _ = run_factors(joined, initial_state=start, backend=backend)
             if not torch.equal(read[..., 0, 0], wanted):
                 return Finding(False, counterexample=f"S_{size}, {backend}")
     return Finding(True, scope=f"S_3, S_4, S_5, length {length:,}, both backends, integers")

@@ -2,14 +2,16 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lt2theory.ops import linear_recurrence
+from lt2theory.ops import run_factors
 from proofs_checks.claim import Claim, Finding, claim
-from proofs_checks.express_words import BACKENDS, FACTORS, token_factors
+from proofs_checks.dealt_factors import BACKENDS
+from proofs_checks.express_words import FACTORS, token_factors
 from tasks.group_word import GroupWord
 
 
@@ -75,18 +77,10 @@ def long_words(
         k[:, 0, 0, 0] = torch.arange(1, size + 1, dtype=torch.float64)
         v[:, 0, 0], write[:, 0, 0] = 1.0, first_write
         q = (float(base_now) ** torch.arange(size, dtype=torch.float64)).expand(joined.q.shape)
+        joined = replace(joined, q=q, k=k, v=v)
+        start = before * torch.ones(2, 1, size, 1, dtype=torch.float64)
         for backend in BACKENDS:
-            read = linear_recurrence(
-                q,
-                k,
-                v,
-                log_decay=joined.log_decay,
-                beta=joined.beta,
-                write=write,
-                scale=1.0,
-                initial_state=before * torch.ones(2, 1, size, 1, dtype=torch.float64),
-                backend=backend,
-            )
+            read, _ = run_factors(joined, initial_state=start, backend=backend)
             wanted = readings[torch.from_numpy(batch.targets)]
             if not torch.equal(read[:, 1:, 0, 0], wanted):
                 at = int((read[:, 1:, 0, 0] != wanted).any(0).nonzero()[0])
@@ -141,19 +135,11 @@ def unit_keys(
         decay=decay,
     )
     start = given * torch.arange(1, size + 1, dtype=torch.float64)[None, None, :, None]
+    q = (6.0 ** torch.arange(size, dtype=torch.float64)).expand(joined.q.shape)
+    joined, start = replace(joined, q=q), start.expand(2, 1, size, 1)
     worst = 0.0
     for backend in BACKENDS:
-        read = linear_recurrence(
-            (6.0 ** torch.arange(size, dtype=torch.float64)).expand(joined.q.shape),
-            joined.k,
-            joined.v,
-            log_decay=joined.log_decay,
-            beta=joined.beta,
-            write=joined.write,
-            scale=1.0,
-            initial_state=start.expand(2, 1, size, 1),
-            backend=backend,
-        )
+        read, _ = run_factors(joined, initial_state=start, backend=backend)
         wanted = _readings(elements, 6)[torch.from_numpy(batch.targets)]
         worst = max(worst, float((read[..., 0, 0] - wanted).abs().max()))
     scope = f"S_5, two words of length {length:,}, both backends; largest error {worst:.1e}"

@@ -1,15 +1,15 @@
 """E8: the word problems of S_4 and A_5 run through the recurrence with two factors a token."""
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from flint import arb
 from torch import Tensor
 
-from lt2theory.ops import Factors, linear_recurrence
+from lt2theory.ops import run_factors
 from proofs_checks.claim import Claim, Finding, Variants, claim
+from proofs_checks.dealt_factors import BACKENDS, deal
 from proofs_checks.express_rotations import rotations
 from proofs_checks.quadratic import surds
 from tasks.group_word import GroupWord
@@ -28,60 +28,37 @@ FACTORS: Mapping[str, Variants] = {
 """What both word problems need of the factors that a token is given."""
 
 
-def _token_factors(
+def _reads(
     name: str,
-    words: Tensor,
+    readings: Tensor,
     *,
-    loops: int,
-    beta_norm: float,
-    unit: bool,
-    value: float,
+    length: int,
     semantics: str,
+    loops: int,
     later_first: bool,
     decay: float,
+    value: float,
+    given: bool,
+    beta_norm: float,
+    unit: bool,
     query: Sequence[int],
-) -> Factors:
-    """What the last loop's op receives: each loop applies one reflection of its token."""
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Backends, with what is read along two words and what should be."""
     made = rotations(name)
-    keys = torch.tensor(made.mirrors, dtype=torch.float64) @ ROOT
+    mirrors = torch.tensor(made.mirrors, dtype=torch.float64) @ ROOT
     if unit:
-        keys = keys / keys.norm(dim=-1, keepdim=True)
+        mirrors = mirrors / mirrors.norm(dim=-1, keepdim=True)
+    pairs = torch.tensor(made.pairs)
+    keys = mirrors[pairs.flip(-1) if later_first else pairs][:, :loops]
     betas = beta_norm / keys.square().sum(-1)
-    chosen = torch.tensor(made.pairs)[words]
-    if later_first:
-        chosen = chosen.flip(-1)
-    joined: Factors | None = None
-    for loop in range(loops):
-        k = keys[chosen[..., loop]][:, :, None, None]
-        beta = betas[chosen[..., loop]][:, :, None, None]
-        now = Factors(
-            torch.tensor(query).to(k).expand(*words.shape, 1, 3),
-            k,
-            torch.full_like(k[..., :1], value),
-            None if decay == 1 else torch.full_like(beta, math.log(decay)),
-            beta=beta,
-            write=torch.full_like(beta, float(value != 0)),
-            scale=1.0,
-        )
-        joined = now.after(joined) if semantics == "accumulate" else now
-    assert joined is not None, "loops >= 1"
-    return joined
-
-
-def _read(name: str, words: Tensor, backend: str, *, given: bool, **dealt: Any) -> Tensor:
-    joined = _token_factors(name, words, **dealt)
+    batch = GroupWord(group=name).batch(stage=length, seed=8, size=2)
+    words = torch.from_numpy(batch.inputs)
+    joined = deal(keys, betas, words, semantics=semantics, value=value, decay=decay)
+    joined = replace(joined, q=torch.tensor(query).to(keys).expand(*words.shape, 1, 3))
     start = torch.tensor([1.0, 2.0, 5.0]).double()[None, None, :, None] * float(given)
-    return linear_recurrence(
-        joined.q,
-        joined.k,
-        joined.v,
-        log_decay=joined.log_decay,
-        beta=joined.beta,
-        write=joined.write,
-        scale=1.0,
-        initial_state=start.expand(len(words), 1, 3, 1),
-        backend=backend,
-    )[..., 0, 0]
+    for backend in BACKENDS:
+        read, _ = run_factors(joined, initial_state=start.expand(2, 1, 3, 1), backend=backend)
+        yield backend, read[..., 0, 0], readings[torch.from_numpy(batch.targets)]
 
 
 def _readings(name: str, query: Sequence[int]) -> Tensor:
@@ -127,24 +104,20 @@ def cube_words(
     if len(readings.unique()) < len(readings):
         return Finding(False, counterexample=f"the query {query} reads two elements alike")
     length = 256 if fast else 4096
-    batch = GroupWord(group="S4").batch(stage=length, seed=8, size=2)
-    wanted = readings[torch.from_numpy(batch.targets)]
-    words = torch.from_numpy(batch.inputs)
-    for backend in ("reference", "chunked"):
-        read = _read(
-            "S4",
-            words,
-            backend,
-            semantics=semantics,
-            loops=loops,
-            later_first=later_first,
-            decay=decay,
-            value=value,
-            given=given,
-            beta_norm=beta_norm,
-            unit=unit,
-            query=query,
-        )
+    for backend, read, wanted in _reads(
+        "S4",
+        readings,
+        length=length,
+        semantics=semantics,
+        loops=loops,
+        later_first=later_first,
+        decay=decay,
+        value=value,
+        given=given,
+        beta_norm=beta_norm,
+        unit=unit,
+        query=query,
+    ):
         if not torch.equal(read, wanted):
             return Finding(False, counterexample=f"{backend}: another reading")
     return Finding(True, scope=f"two words of length {length:,}, both backends, float64 integers")
@@ -177,27 +150,23 @@ def icosahedron_words(
 ) -> Finding:
     """Margin: half the least distance of two readings, less the largest error."""
     length = 256 if fast else 4096
-    batch = GroupWord(group="A5").batch(stage=length, seed=8, size=2)
     readings = _readings("A5", query)
-    wanted = readings[torch.from_numpy(batch.targets)]
     half = float(readings.sort().values.diff().min()) / 2
     worst = 0.0
-    for backend in ("reference", "chunked"):
-        words = torch.from_numpy(batch.inputs)
-        read = _read(
-            "A5",
-            words,
-            backend,
-            semantics=semantics,
-            loops=loops,
-            later_first=later_first,
-            decay=decay,
-            value=value,
-            given=given,
-            beta_norm=beta_norm,
-            unit=True,
-            query=query,
-        )
+    for _, read, wanted in _reads(
+        "A5",
+        readings,
+        length=length,
+        semantics=semantics,
+        loops=loops,
+        later_first=later_first,
+        decay=decay,
+        value=value,
+        given=given,
+        beta_norm=beta_norm,
+        unit=True,
+        query=query,
+    ):
         worst = max(worst, float((read - wanted).abs().max()))
     scope = f"two words of length {length:,}, both backends; largest error {worst:.1e}"
     return Finding(worst < half, margin=half - worst, scope=scope)

@@ -1,17 +1,17 @@
 """E3: every token of the S_n word problem as its permutation matrix, by hand-built factors."""
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from lt2theory.ops import Factors, linear_recurrence
+from lt2theory.ops import Factors, run_factors
 from proofs_checks.claim import Claim, Finding, Variants, claim
+from proofs_checks.dealt_factors import BACKENDS, deal
 from proofs_checks.express_permutations import swaps_of
 
-BACKENDS = ("reference", "chunked")
 FACTORS: Mapping[str, Variants] = {
     "accumulate": {"rescan": {"semantics": "rescan"}},
     "at least n - 1 loops": {"T = n - 2": {"missing": 1}},
@@ -66,22 +66,7 @@ def token_factors(
             betas[token, loop] = busy
     if unit:
         keys, betas = keys / keys.norm(dim=-1, keepdim=True), 2.0 * betas
-    joined: Factors | None = None
-    for loop in range(loops):
-        k = keys[words, loop][:, :, None, None]
-        beta = betas[words, loop][:, :, None, None]
-        now = Factors(
-            k.new_zeros(*words.shape, 1, size),
-            k,
-            k.new_full((*k.shape[:-1], 1), value),
-            None if decay == 1 else torch.full_like(beta, math.log(decay)),
-            beta=beta,
-            write=torch.full_like(beta, float(value != 0)),
-            scale=1.0,
-        )
-        joined = now.after(joined) if semantics == "accumulate" else now
-    assert joined is not None, "loops >= 1"
-    return joined
+    return deal(keys, betas, words, semantics=semantics, value=value, decay=decay)
 
 
 @claim(
@@ -132,17 +117,8 @@ def tokens_are_matrices(
             decay=decay,
         )
         start = given * torch.eye(size, dtype=torch.float64).expand(len(elements), 1, size, size)
-        _, state = linear_recurrence(
-            joined.q,
-            joined.k,
-            joined.v.expand(*joined.v.shape[:-1], size),
-            log_decay=joined.log_decay,
-            beta=joined.beta,
-            write=joined.write,
-            initial_state=start,
-            backend=backend,
-            return_state=True,
-        )
+        wide = replace(joined, v=joined.v.expand(*joined.v.shape[:-1], size))
+        _, state = run_factors(wide, initial_state=start, backend=backend)
         target = torch.zeros_like(state)
         rows = torch.tensor(elements)
         target.scatter_(2, rows[:, None, None, :], 1.0)
