@@ -1,18 +1,21 @@
 """Distillation of a hybrid from a looped teacher: its likeliest tokens, at every loop, then one."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
+from typing_extensions import override
 
 from lt2theory.linearize.chunked_loss import chunked_loss
 from lt2theory.linearize.distillation import check_vocabularies
 from lt2theory.linearize.loop_weights import loop_weights
 from lt2theory.linearize.objectives import ObjectiveConfig, TeacherObjective
 from lt2theory.linearize.topk import top_k, top_k_kl
+from lt2theory.mixers.base import at_least_float32
 from lt2theory.models import LoopedModel
 from lt2theory.models.loop_loss import IGNORED
 
@@ -87,6 +90,8 @@ class HybridObjective(TeacherObjective):
     ) -> None:
         super().__init__(student, teacher)
         self.config = config
+        self.repeats = config.inner_loops
+        self._fixed: Tensor | None = None
 
     def weights(self) -> list[float]:
         """Weights of the loops at the present step.
@@ -94,10 +99,26 @@ class HybridObjective(TeacherObjective):
         Returns:
             One a loop, adding up to 1.
         """
+        return self._weights(self.place.step, self.place.steps).tolist()
+
+    @override
+    def begin_step(self, step: int, steps: int) -> None:
+        """As in `StepObjective`: weights go to a tensor of their own.
+
+        Args:
+            step: Steps done before.
+            steps: Steps of the stage.
+        """
+        found = self._weights(step, steps)
+        if self._fixed is None:
+            like = self.model.embedding.weight
+            self._fixed = torch.empty_like(found, device=like.device, dtype=like.dtype)
+        self._fixed.copy_(found)
+
+    def _weights(self, step: int, steps: int) -> Float[Tensor, " loops"]:
         config = self.config
         shares = {"warm_share": config.warm_share, "fade_share": config.fade_share}
-        loops = self.model.config.num_loops
-        return loop_weights(loops, self.place.step, self.place.steps, **shares).tolist()
+        return loop_weights(self.model.config.num_loops, step, steps, **shares)
 
     def forward(
         self,
@@ -125,40 +146,43 @@ class HybridObjective(TeacherObjective):
         with torch.no_grad():
             taught = self.teacher.read_loops(inputs, documents=documents)
         own = self.model.read_loops(inputs, documents=documents)
-        labelled = targets != IGNORED
-        count = int(labelled.sum())
+        learnt = (targets != IGNORED).flatten()
+        share = label_share / learnt.sum().clamp(min=1).to(at_least_float32(own[-1]))
+        # From a tensor none is known to be 0: every loop has a gradient.
+        fixed = self._fixed
+        weights: Sequence[float | Tensor] = self.weights() if fixed is None else fixed.unbind()
         total, seen = own[-1].sum() * 0.0, dict[str, Tensor]()
-        for loop, weight in enumerate(self.weights(), start=1):
-            last = loop == len(own)
-            if not weight and not last and not self.config.inner_loops:
+        for loop, weight in enumerate(weights, start=1):
+            last, counts = loop == len(own), isinstance(weight, Tensor) or weight > 0
+            if not (counts or last or self.config.inner_loops):
                 continue
-            with torch.set_grad_enabled(torch.is_grad_enabled() and weight > 0):
-                kl, agreement = self._of_loop(
-                    own[loop - 1][labelled], taught[loop - 1][labelled], label_share / max(1, count)
-                )
+            with torch.set_grad_enabled(torch.is_grad_enabled() and counts):
+                kl, agreement = self._of_loop(own[loop - 1], taught[loop - 1], learnt, share)
             total = total + weight * kl
             if len(own) > 1 and (last or self.config.inner_loops):
                 seen[f"loop_{loop}_kl"] = kl.detach()
         return total, {"loss": total.detach(), "kl": kl.detach(), "agreement": agreement} | seen
 
     def _of_loop(
-        self, own: Float[Tensor, "n d"], taught: Float[Tensor, "n d"], share: float | Tensor
+        self,
+        own: Float[Tensor, "b t d"],
+        taught: Float[Tensor, "b t d"],
+        learnt: Bool[Tensor, " n"],
+        share: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Divergence and agreement of one loop, sums over tokens times `share`."""
-        if not len(own):
-            nothing = own.sum() * 0.0
-            return nothing, nothing.detach()
+        """Divergence and agreement of one loop, sums over learnt tokens times `share`."""
         config, heat = self.config, self.config.temperature
-        h, weight = self.model.head_inputs(own), self.model.head_weight
+        h, weight = self.model.head_inputs(own.flatten(0, 1)), self.model.head_weight
         with torch.no_grad():
-            theirs = self.teacher.head_inputs(taught)
+            theirs = self.teacher.head_inputs(taught.flatten(0, 1))
 
         def judge(logits: Tensor, part: slice) -> tuple[Tensor, Tensor]:
             with torch.no_grad():
                 head = self.teacher.head_weight.to(h.dtype)
                 p = top_k(F.linear(theirs[part].to(h.dtype), head), config.top_k, temperature=heat)
-            kl = top_k_kl(p, logits, temperature=heat, tail=config.tail).sum() * heat**2
-            same = (p.ids[:, 0] == logits.argmax(-1)).sum().to(kl)
+            kl = top_k_kl(p, logits, temperature=heat, tail=config.tail)
+            kl = (kl * learnt[part]).sum() * heat**2
+            same = ((p.ids[:, 0] == logits.argmax(-1)) & learnt[part]).sum().to(kl)
             return kl, same[None]
 
         total, sums = chunked_loss(h, weight, judge, chunk=config.chunk)

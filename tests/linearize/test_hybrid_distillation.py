@@ -99,6 +99,35 @@ def test_loops_without_weight_may_be_left_out(teacher: Make, text: Text) -> None
     assert set(fewer) == {"loss", "kl", "agreement", "loop_3_kl"}
 
 
+@pytest.mark.parametrize("step", [0, 6, 9])
+def test_weights_from_a_tensor_give_the_same_gradient(step: int, teacher: Make, text: Text) -> None:
+    """A CUDA graph launches the same work in every step; loops without weight add nothing."""
+    model, student = pair(teacher, text)
+    inputs, targets = windows(text)
+    found = []
+    for fixed in (False, True):
+        objective = HybridDistillation(top_k=5).build(student, model)
+        assert objective.repeats
+        if fixed:
+            objective.begin_step(0, 10)
+            objective.begin_step(step, 10)
+        else:
+            objective.place = Place(step, 10, 0)
+        loss, seen = objective(inputs, targets, None, label_share=0.5, row_share=1.0)
+        student.zero_grad()
+        loss.backward()
+        slopes = {name: p.grad for name, p in student.named_parameters() if p.grad is not None}
+        found.append((loss.detach(), seen, slopes))
+    (one, seen, slopes), (other, too, same) = found
+    assert one.equal(other)
+    assert {name: float(value) for name, value in seen.items()} == {
+        name: float(value) for name, value in too.items()
+    }
+    for name, slope in slopes.items():
+        torch.testing.assert_close(same[name], slope, rtol=1e-12, atol=1e-14)
+    assert not HybridDistillation(inner_loops=False).build(student, model).repeats
+
+
 def test_a_student_of_another_shape_is_refused(teacher: Make) -> None:
     with pytest.raises(ValueError, match="num_loops: 2 of the student must be the teacher's, 3"):
         HybridDistillation().build(teacher("ouro", num_loops=2), teacher("ouro"))

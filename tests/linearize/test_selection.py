@@ -106,7 +106,6 @@ def test_what_cannot_be_selected_is_refused(sources: Sources, tmp_path: Path) ->
     student = student_of(sources)
     for changes, way, message in (
         ({"probe_length": 10**6}, Execution(), "probe_length: 1000000 must be at most the"),
-        ({}, Execution(cuda_graph=True), "cuda_graph: True is not possible with HybridObjective"),
         ({"sequence_length": 10**6}, Execution(), "sequence_length: 1000000 must be at most"),
     ):
         config = QUICK.model_copy(update=changes)

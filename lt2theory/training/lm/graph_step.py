@@ -63,6 +63,7 @@ class GraphLmStepper(LmStepper):
 
     @override
     def _launch(self, share: Share, labels: float) -> Tensor:
+        self.placement.objective.begin_step(share.step, self.config.total_steps)
         shares = np.array([label_share(part, labels) for part in share.parts])
         self._shares.copy_(self._moved(shares))
         start = 0

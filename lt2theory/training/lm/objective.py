@@ -36,7 +36,8 @@ class StepObjective(nn.Module, ABC):
     Attributes:
         place: Where the windows of the next call stand; set before every call.
         repeats: Whether every call launches the same work, whatever the place and the windows, and
-            never waits for the device: then a CUDA graph can replay it.
+            never waits for the device: then a CUDA graph can replay it. What depends on the step
+            is then read from tensors that `begin_step` writes.
     """
 
     repeats = False
@@ -45,6 +46,14 @@ class StepObjective(nn.Module, ABC):
         super().__init__()
         self.model = model
         self.place = Place(0, 1, 0)
+
+    def begin_step(self, step: int, steps: int) -> None:
+        """Called before each step that replays a CUDA graph; by default nothing is to be done.
+
+        Args:
+            step: Steps done before.
+            steps: Steps of the run.
+        """
 
     @abstractmethod
     def forward(

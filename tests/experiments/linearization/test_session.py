@@ -161,6 +161,18 @@ def test_prices_follow_what_finished_cells_took(folder: Path, tmp_path: Path) ->
     assert linear_plan((own,), tmp_path)[0]["gpu_minutes"] == cell_seconds(own) / 60
 
 
+def test_every_objective_of_the_studies_may_be_a_cuda_graph(folder: Path, tmp_path: Path) -> None:
+    """As `lt2 linearize study` trains on a GPU; on a CPU the same buffers without graphs."""
+    known = {cell.name: cell for cell in study_cells("all")}
+    wanted = tuple(cut(known[name]) for name in ("hybrids-selected-s0", "instruction-tuning-s0"))
+    cells = with_needs(wanted)
+    materials = make_materials(folder, tmp_path, cuda_graph=True)
+    ends = carry_out_linear(cells, cells, LinearSession(), materials)
+    assert {name: (end.state, end.message) for name, end in ends.items()} == {
+        cell.name: ("done", "") for cell in cells
+    }
+
+
 def test_another_text_is_refused(folder: Path, tmp_path: Path) -> None:
     cells = small_cells()[1:]
     materials = make_materials(folder, tmp_path)
