@@ -13,10 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lt2theory.experiments.cell_rows import (
+    ENVIRONMENT_COLUMNS,
+    begun,
+    environment_of,
+    furthest,
+    joined,
+)
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.study_rank_rows import rank_rows
-from lt2theory.runs import COLUMNS, RunFolder, read_table, run_status, run_table
-from lt2theory.runs.environment import UNKNOWN, last_environment, sources
+from lt2theory.runs import COLUMNS, RunFolder, read_table, run_table
+from lt2theory.runs.environment import UNKNOWN
 from lt2theory.runs.jsonl import read_lines
 from lt2theory.training.sharing import SESSIONS
 
@@ -28,7 +35,6 @@ CURVE_POSITIONS = 9
 """Positions of a curve along the sequence that are kept, first and last among them."""
 CURVE_METRICS = ("loss", "scored_accuracy", "sequence_accuracy")
 """Of the splits `train` and `eval`; other splits keep all."""
-PACKAGES = ("torch", "triton", "lt2theory")
 
 CELL_COLUMNS: dict[str, str] = {
     "cell": "string",
@@ -53,13 +59,12 @@ CELL_COLUMNS: dict[str, str] = {
     "status": "string",
     "progress": "Int64",
     "sessions": "Int64",
-    "device": "string",
-    "source": "string",
-    **dict.fromkeys(PACKAGES, "string"),
+    **ENVIRONMENT_COLUMNS,
 }
 """Column -> pandas dtype. `status` is `done` or `unfinished`; `progress` counts optimiser steps;
 `device` and the versions are those of the run's last session, `source` the commits of all of them,
 `unknown` where git did not say."""
+_DTYPES = {name: dtype for name, (dtype, _) in COLUMNS.items()} | CELL_COLUMNS
 
 
 def study_table(cells: Cells, root: Path) -> pd.DataFrame:
@@ -75,8 +80,7 @@ def study_table(cells: Cells, root: Path) -> pd.DataFrame:
     Raises:
         ValueError: A run's folder is damaged.
     """
-    begun = [cell for cell in cells if run_status(root / cell.run().folder) != "absent"]
-    return _joined(_cell_table(cell, RunFolder.open(root / cell.run().folder)) for cell in begun)
+    return joined((_cell_table(cell, run) for cell, run in begun(cells, root)), _DTYPES)
 
 
 def merge(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -92,14 +96,7 @@ def merge(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     Returns:
         The table, runs in the order in which they first occur.
     """
-    best: dict[str, tuple[tuple[bool, int, int], pd.DataFrame]] = {}
-    for table in tables:
-        for digest, rows in table.groupby("config_hash", sort=False):
-            first = rows.iloc[0]
-            merit = first["status"] == "done", int(first["progress"]), len(rows)
-            if str(digest) not in best or merit > best[str(digest)][0]:
-                best[str(digest)] = merit, rows
-    return _joined(rows for _, rows in best.values())
+    return joined(furthest(tables, _merit), _DTYPES)
 
 
 def read_study_table(path: Path) -> pd.DataFrame:
@@ -123,12 +120,9 @@ def read_study_table(path: Path) -> pd.DataFrame:
     return table.assign(source=table["source"].fillna(UNKNOWN))
 
 
-def _joined(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    kept = [table for table in tables if len(table)]
-    names = {name: dtype for name, (dtype, _) in COLUMNS.items()} | CELL_COLUMNS
-    if not kept:
-        return pd.DataFrame(columns=list(names)).astype(names)
-    return pd.concat(kept, ignore_index=True).astype(names)
+def _merit(rows: pd.DataFrame) -> tuple[bool, int, int]:
+    first = rows.iloc[0]
+    return first["status"] == "done", int(first["progress"]), len(rows)
 
 
 def _cell_table(cell: Cell, run: RunFolder) -> pd.DataFrame:
@@ -147,9 +141,7 @@ def _cell_table(cell: Cell, run: RunFolder) -> pd.DataFrame:
 def _facts(run: RunFolder) -> dict[str, Any]:
     steps = [line["step"] for line in run.metrics() if line.get("step") is not None]
     found: dict[str, Any] = {"status": run.status, "progress": max(steps, default=0)}
-    last = last_environment(run.path)
-    versions = {name: last.get("packages", {}).get(name) for name in PACKAGES}
-    return found | {"device": last.get("device"), "source": sources(run.path)} | versions
+    return found | environment_of(run)
 
 
 def thinned(table: pd.DataFrame) -> pd.DataFrame:
