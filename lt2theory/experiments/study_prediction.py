@@ -1,4 +1,4 @@
-"""A prediction of the study, registered before it ran: what it says, and what it rests on.
+"""A prediction of a study, registered before it ran: what it says, rests on, and comes to.
 
 `implied by` a claim of the ledger, by its id and title: it says so of the solutions named under
 `provided`; a model that learns another kind of solution may still do otherwise. `expected, not
@@ -11,7 +11,18 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from lt2theory.experiments.judgement import verdict
+from lt2theory.report import PredictionRow
+from lt2theory.report.content import Verdict
+
 EXPECTED = "expected, not implied"
+UNRUN = "Not run yet."
+VERDICTS: dict[Verdict, str] = {
+    "as predicted": "kept",
+    "not as predicted": "**broken**",
+    "inconclusive": "undecided",
+}
+"""As pages of studies word them."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +73,18 @@ class Prediction:
             )
         if implied != bool(self.provided):
             raise ValueError(f"provided: got {self.provided!r} with basis {self.basis!r}")
+
+
+def judged(prediction: Prediction, table: pd.DataFrame) -> PredictionRow:
+    """Hold a prediction against a study's table.
+
+    Args:
+        prediction: The prediction.
+        table: The table; it may be empty.
+
+    Returns:
+        The prediction with what happened; inconclusive while a statement is open.
+    """
+    found = prediction.judge(table) if len(table) else Judged((None,), UNRUN)
+    basis = prediction.basis + (f", for {prediction.provided}" if prediction.provided else "")
+    return PredictionRow(prediction.claim, basis, found.said, verdict(*found.findings))

@@ -7,7 +7,8 @@ import pandas as pd
 
 from lt2theory.experiments.cells import Cell, Cells
 from lt2theory.experiments.study_paper import LINES, compared
-from lt2theory.experiments.study_predictions import judged, predictions
+from lt2theory.experiments.study_prediction import VERDICTS, judged
+from lt2theory.experiments.study_predictions import predictions
 from lt2theory.experiments.study_recipes import FAMILIES
 from lt2theory.experiments.study_views import (
     best_floor,
@@ -19,11 +20,6 @@ from lt2theory.report.views import accuracies, outcomes
 Records = list[dict[str, str]]
 NOT_RUN = "not run yet"
 TOP = "tests at the highest of these"
-VERDICTS = {
-    "as predicted": "kept",
-    "not as predicted": "**broken**",
-    "inconclusive": "undecided",
-}
 
 
 def recall_records(table: pd.DataFrame) -> Records:

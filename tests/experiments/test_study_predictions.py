@@ -11,8 +11,14 @@ from lt2theory.experiments.cells import Cell
 from lt2theory.experiments.linearization.predictions import predictions as of_linearization
 from lt2theory.experiments.study_cells import DIAGONAL, GROUPS, loops
 from lt2theory.experiments.study_coverage import cells_about
-from lt2theory.experiments.study_prediction import EXPECTED, Judged, Prediction
-from lt2theory.experiments.study_predictions import UNRUN, judged, predictions
+from lt2theory.experiments.study_prediction import (
+    EXPECTED,
+    UNRUN,
+    Judged,
+    Prediction,
+    judged,
+)
+from lt2theory.experiments.study_predictions import predictions
 from lt2theory.experiments.study_rank_rows import ERASING
 from lt2theory.experiments.study_recipes import FAMILIES
 from proofs_checks.ledger import ledger

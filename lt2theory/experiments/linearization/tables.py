@@ -17,18 +17,13 @@ from lt2theory.experiments.linearization.views import (
     lengths,
     pooled,
 )
-from lt2theory.experiments.study_predictions import judged
+from lt2theory.experiments.study_prediction import VERDICTS, judged
 from lt2theory.linearize.evaluation import mixer_order
 from lt2theory.linearize.starts import STUDENT_MIXERS
 from lt2theory.report.tables import MISSING, counted, format_number
 
 Records = list[dict[str, str]]
 NOT_MEASURED = "not measured yet"
-VERDICTS = {
-    "as predicted": "kept",
-    "not as predicted": "**broken**",
-    "inconclusive": "undecided",
-}
 
 
 def prediction_records(table: pd.DataFrame) -> Records:
