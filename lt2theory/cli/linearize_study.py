@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from lt2theory.cli.errors import CHECK_FAILED, DONE, INTERRUPTED, UsageError
+from lt2theory.cli.errors import DONE, UsageError
 from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import leading_name, parse
-from lt2theory.cli.study import MergeOptions, merge_tables
+from lt2theory.cli.sessions import (
+    MergeOptions,
+    check_minutes,
+    exit_code,
+    merge_tables,
+    print_ends,
+)
 
 if TYPE_CHECKING:
     from lt2theory.experiments.linearization.cells import LinearCells
@@ -52,8 +58,7 @@ class LinearStudyOptions:
         Raises:
             ValueError: One is not allowed.
         """
-        if self.minutes is not None and not 0 < self.minutes < float("inf"):
-            raise ValueError(f"minutes: got {self.minutes}, allowed are numbers > 0")
+        check_minutes(self.minutes)
         if self.tokens is not None and self.tokens < 1:
             raise ValueError(f"tokens: got {self.tokens}, allowed are whole numbers >= 1")
 
@@ -104,9 +109,7 @@ def run(argv: list[str]) -> int:
         return DONE
     _print_session(rows, ends)
     print(root)
-    if any(end.state == "failed" for end in ends.values()):
-        return CHECK_FAILED
-    return DONE if all(row["status"] == "done" for row in rows) else INTERRUPTED
+    return exit_code(rows, ends)
 
 
 def _carried_out(
@@ -149,11 +152,7 @@ def _print_plan(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> None:
     """Print how the cells that ran ended, and what is left by name."""
-    for name, end in ends.items():
-        if end.state != "waiting" or end.message:
-            why = f": {end.message}" if end.message else ""
-            print(f"  {name}: {end.state}, {end.device_seconds / 60:.2f} device minutes{why}")
-    print(f"{sum(row['status'] == 'done' for row in rows)} of {len(rows)} cells are done")
+    print_ends(rows, ends)
     left = [row["cell"] for row in rows if row["status"] != "done"]
     if left:
         print(f"left ({len(left)}): {' '.join(left)}")

@@ -1,20 +1,25 @@
 """`lt2 curriculum study NAME` and `lt2 curriculum merge`: many cells, in sessions."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from lt2theory.cli.errors import CHECK_FAILED, DONE, INTERRUPTED, UsageError
+from lt2theory.cli.errors import DONE
 from lt2theory.cli.executors import ExecutorOptions, executor_of
 from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import leading_name, parse
+from lt2theory.cli.sessions import (
+    MergeOptions,
+    check_minutes,
+    exit_code,
+    merge_tables,
+    print_ends,
+)
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from lt2theory.experiments.cells import Cells
     from lt2theory.runs import Executor
     from lt2theory.training import Account
@@ -49,8 +54,7 @@ class StudyOptions:
         Raises:
             ValueError: One is not allowed.
         """
-        if self.minutes is not None and not 0 < self.minutes < float("inf"):
-            raise ValueError(f"minutes: got {self.minutes}, allowed are numbers > 0")
+        check_minutes(self.minutes)
         if self.at_once is not None and self.at_once < 1:
             raise ValueError(f"at_once: got {self.at_once}, allowed are whole numbers >= 1")
 
@@ -107,9 +111,7 @@ def run(argv: list[str]) -> int:
         return DONE
     _print_session(rows, ends)
     print(root)
-    if any(end.state == "failed" for end in ends.values()):
-        return CHECK_FAILED
-    return DONE if all(row["status"] == "done" for row in rows) else INTERRUPTED
+    return exit_code(rows, ends)
 
 
 def _carried_out(
@@ -152,26 +154,11 @@ def _print_plan(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> None:
     """Print how the cells that ran ended, and what is left by name."""
-    for name, end in ends.items():
-        if end.state != "waiting":
-            why = f": {end.message}" if end.message else ""
-            print(f"  {name}: {end.state}, {end.device_seconds / 60:.2f} device minutes{why}")
-    done = sum(row["status"] == "done" for row in rows)
-    print(f"{done} of {len(rows)} cells are done")
+    print_ends(rows, ends)
     for status, said in (("unfinished", "begun, to be gone on with"), ("absent", "not begun")):
         names = [row["cell"] for row in rows if row["status"] == status]
         if names:
             print(f"{said} ({len(names)}): {' '.join(names)}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MergeOptions:
-    """What is merged into which table."""
-
-    out: Path
-    """The Parquet file of the merged table. If it exists it is merged too."""
-    sources: tuple[Path, ...] = field(default=())
-    """Folders of studies, or Parquet files of them."""
 
 
 def merge(argv: list[str]) -> int:
@@ -195,36 +182,3 @@ def merge(argv: list[str]) -> int:
     from lt2theory.experiments.study_table import read_study_table
 
     return merge_tables(options, read_study_table, merged, "runs")
-
-
-def merge_tables(
-    options: MergeOptions,
-    read: "Callable[[Path], pd.DataFrame]",
-    merged: "Callable[[list[pd.DataFrame]], pd.DataFrame]",
-    what: str,
-) -> int:
-    """Merge tables into the file of the options, and say how much it holds.
-
-    Args:
-        options: The file and the sources.
-        read: Reads the table of a source.
-        merged: Merges tables.
-        what: What has a hash of its own in them, in the plural.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        UsageError: There is nothing to merge.
-    """
-    check_file(options.out, "--out", suffixes=(".parquet",))
-    if not options.sources:
-        raise UsageError("--sources: no value given (folders of studies, or Parquet files)")
-    from lt2theory.runs import write_table
-
-    before = [options.out] if options.out.exists() else []
-    table = merged([read(path) for path in (*before, *options.sources)])
-    write_table(options.out, table)
-    size, count = options.out.stat().st_size / 2**20, table["config_hash"].nunique()
-    print(f"{options.out}: {count} {what}, {len(table)} rows, {size:.2f} MiB")
-    return DONE
