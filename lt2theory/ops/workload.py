@@ -167,3 +167,23 @@ def is_interpreting() -> bool:
         Whether `TRITON_INTERPRET` is 1.
     """
     return os.environ.get("TRITON_INTERPRET", "0") == "1"
+
+
+def not_by_itself(workload: RecurrenceWorkload, name: str) -> str | None:
+    """Why `auto` takes no Triton kernels for a recurrence unless it was told that it may.
+
+    Args:
+        workload: What is to be computed.
+        name: The backend, by which one may ask for them all the same.
+
+    Returns:
+        The reason, or None.
+    """
+    if workload.device == "cpu":
+        return "Triton's interpreter is there for tests"
+    if workload.dtype == torch.float32 and not workload.tf32:
+        return (
+            "float32 products would be rounded to TensorFloat-32; torch.set_float32_matmul_"
+            f"precision('high'), autocast or the name '{name}' allow it"
+        )
+    return None

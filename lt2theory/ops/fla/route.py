@@ -11,7 +11,7 @@ from lt2theory.ops.fla.steps import run_kernel
 from lt2theory.ops.known_faults import find_faults
 from lt2theory.ops.selftest import find_verdict
 from lt2theory.ops.selftest_verdicts import ShapeClass
-from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting
+from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting, not_by_itself
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -105,13 +105,8 @@ def declines(workload: RecurrenceWorkload) -> str | None:
     Returns:
         The reason, or None.
     """
-    if workload.device == "cpu":
-        return "Triton's interpreter is there for tests"
-    if workload.dtype == torch.float32 and not workload.tf32:
-        return (
-            "float32 products would be rounded to TensorFloat-32; torch.set_float32_matmul_"
-            "precision('high'), autocast or the name 'fla' allow it"
-        )
+    if (reason := not_by_itself(workload, "fla")) is not None:
+        return reason
     if torch.are_deterministic_algorithms_enabled():
         return "its autotuner may choose other kernels in another process"
     return hazard(workload)

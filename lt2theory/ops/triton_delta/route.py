@@ -17,7 +17,7 @@ from lt2theory.ops.triton_delta.tiles import (
     goes_ahead,
     tiles_of,
 )
-from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting
+from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting, not_by_itself
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -68,13 +68,8 @@ def declines(workload: RecurrenceWorkload) -> str | None:
     Returns:
         The reason, or None.
     """
-    if workload.device == "cpu":
-        return "Triton's interpreter is there for tests"
-    if workload.dtype == torch.float32 and not workload.tf32:
-        return (
-            "float32 products would be rounded to TensorFloat-32; torch.set_float32_matmul_"
-            "precision('high'), autocast or the name 'triton' allow it"
-        )
+    if (reason := not_by_itself(workload, "triton")) is not None:
+        return reason
     steps = workload.length * workload.num_factors
     if steps <= _FEW_STEPS:
         return f"{steps} factor steps are fewer than a chunk is worth"
