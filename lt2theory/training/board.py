@@ -174,11 +174,6 @@ class Board(Generic[Config]):
             self._waiting.insert(0, job)
             return True
 
-    def settle(self) -> None:
-        """Count the time of the runs that go on up to now."""
-        with self._change:
-            self._count_time()
-
     def _running(self) -> list[Account]:
         return [account for account in self.accounts.values() if account.state == "running"]
 

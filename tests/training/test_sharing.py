@@ -174,7 +174,7 @@ def test_time_of_the_device_is_shared(tmp_path: Path, make_config: Any) -> None:
     board._clock -= 10.0
     board.end(jobs[0], "done")
     board._clock -= 4.0
-    board.settle()
+    board.end(jobs[1], "done")
     first, second = (board.accounts[job.folder] for job in jobs)
     assert first.seconds == pytest.approx(10, abs=0.5)
     assert first.device_seconds == pytest.approx(5, abs=0.5)
