@@ -11,18 +11,11 @@ from torch.nn import functional as F
 
 from lt2theory.fields import KnownFields
 from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.training.passes import rows_of_pass
 from lt2theory.training.runtime import Runtime
 from tasks import Batch, Task
 
 CONFIDENCE = 0.95
-TOKENS_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 17}
-"""Tokens of a forward pass; on a CPU, larger ones leave the cache and take up to 4 times longer."""
-LOGITS_AT_ONCE = 1 << 26
-"""Logits held in memory at a time (256 MiB in float32)."""
-PASS = {"cpu": (TOKENS_AT_ONCE["cpu"], LOGITS_AT_ONCE), "cuda": (1 << 20, 1 << 28)}
-"""The same, tokens and logits, for the small models of curricula. Beside runs that train, a GPU
-begins each kernel of an evaluation when a block of theirs has ended: few large kernels wait less
-than many (one of 1,024 rows at 128 swaps took 3 to 5 s in five passes, 0.2 s alone)."""
 
 
 class Interval(KnownFields, frozen=True):
@@ -147,8 +140,7 @@ def predict(
     size, length = batch.inputs.shape
     correct = np.zeros((size, length), dtype=bool)
     losses = np.zeros((size, length))
-    tokens, logits_at_once = PASS[runtime.device.type]
-    rows = max(1, min(tokens, logits_at_once // model.config.vocab_size) // length)
+    rows = rows_of_pass(model.config, length, runtime.device)
     training = model.training
     model.eval()
     with runtime.alone(), runtime.ahead(), torch.no_grad():

@@ -83,7 +83,7 @@ class Runtime:
         `alone` makes other evaluations wait with it. On a stream of higher priority runs of up to
         128 swaps spent 1.3 to 2.1 s an evaluation outside training, starts and tests included, four
         or five at once; 3.9 s before, three at once (results/study.parquet). What was left is many
-        kernels that each wait for a block of another run to end: `evaluation.PASS`.
+        kernels that each wait for a block of another run to end: `passes.PASS`.
 
         Yields:
             Nothing; what follows the context sees its results. On a CPU it does nothing.

@@ -10,7 +10,8 @@ from torch import nn
 
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training import Runtime, evaluate, resolve, wilson
-from lt2theory.training.evaluation import PASS, accuracy_curves, predict, summarise
+from lt2theory.training.evaluation import accuracy_curves, predict, summarise
+from lt2theory.training.passes import PASS
 from lt2theory.training.selection import new_model
 from tasks import Batch
 

@@ -15,7 +15,7 @@ from lt2theory.linearize.evaluation.pair import EvaluationConfig, Haystack, Need
 from lt2theory.linearize.evaluation.table import Measured
 from lt2theory.mixers.base import at_least_float32
 from lt2theory.models import LoopedModel
-from lt2theory.training.evaluation import TOKENS_AT_ONCE
+from lt2theory.training.passes import TOKENS_AT_ONCE
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import Tokenizer
 from lt2theory.training.text.needles import NEEDLES, needle_texts

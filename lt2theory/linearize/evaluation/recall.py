@@ -8,7 +8,7 @@ from lt2theory.linearize.evaluation.intervals import share_interval
 from lt2theory.linearize.evaluation.pair import EvaluationConfig, Pair
 from lt2theory.linearize.evaluation.table import Measured
 from lt2theory.models import LoopedModel
-from lt2theory.training.evaluation import TOKENS_AT_ONCE
+from lt2theory.training.passes import TOKENS_AT_ONCE
 from lt2theory.training.runtime import Runtime
 from tasks import Batch
 from tasks.mqar import Mqar

@@ -15,7 +15,7 @@ from lt2theory.linearize.evaluation.intervals import Estimate, ratio_interval
 from lt2theory.linearize.evaluation.pair import EvaluationConfig, Pair
 from lt2theory.linearize.evaluation.table import Measured
 from lt2theory.mixers.base import at_least_float32
-from lt2theory.training.evaluation import LOGITS_AT_ONCE, TOKENS_AT_ONCE
+from lt2theory.training.passes import LOGITS_AT_ONCE, TOKENS_AT_ONCE
 from lt2theory.training.text import NO_TARGET
 from lt2theory.training.text.windows import filled_windows, window_batches
 

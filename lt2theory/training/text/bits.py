@@ -9,7 +9,7 @@ from jaxtyping import Float64, Int64
 from torch.nn import functional as F
 
 from lt2theory.models import LoopedModel
-from lt2theory.training.evaluation import LOGITS_AT_ONCE, TOKENS_AT_ONCE
+from lt2theory.training.passes import LOGITS_AT_ONCE, TOKENS_AT_ONCE
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.text.batches import NO_TARGET
 from lt2theory.training.text.corpus import TokenStream
