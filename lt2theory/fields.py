@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
+from typing_extensions import override
 
 from lt2theory.cards import config_card
+
+Model = TypeVar("Model", bound="KnownFields")
 
 
 class KnownFields(BaseModel):
@@ -29,12 +32,28 @@ class KnownFields(BaseModel):
     @classmethod
     def _no_other_fields(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
-            unknown = next((name for name in given if name not in cls.model_fields), None)
-            if unknown is not None:
-                from tasks.names import unknown_field  # numpy, which no command line waits for
-
-                raise ValueError(unknown_field(str(unknown), cls.model_fields))
+            _refuse_others(given, cls.model_fields)
         return given
+
+    @override
+    def model_copy(
+        self: Model, *, update: Mapping[str, Any] | None = None, deep: bool = False
+    ) -> Model:
+        """Copy, with other values of some fields, which are not checked.
+
+        Args:
+            update: The values by name.
+            deep: Whether parts are copied too.
+
+        Returns:
+            The copy.
+
+        Raises:
+            ValueError: There is no such field; pydantic would keep the value where nothing reads
+                it.
+        """
+        _refuse_others(update or {}, type(self).model_fields)
+        return super().model_copy(update=update, deep=deep)
 
 
 class Frozen(KnownFields):
@@ -45,6 +64,14 @@ class Frozen(KnownFields):
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return config_card(self)
+
+
+def _refuse_others(given: Mapping[Any, Any], fields: Mapping[str, Any]) -> None:
+    unknown = next((name for name in given if name not in fields), None)
+    if unknown is not None:
+        from tasks.names import unknown_field  # numpy, which no command line waits for
+
+        raise ValueError(unknown_field(str(unknown), fields))
 
 
 def refused(item: ErrorDetails) -> tuple[list[str], str]:

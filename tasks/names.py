@@ -72,7 +72,8 @@ def unknown_field(name: str, names: Iterable[str]) -> str:
         >>> print(unknown_field("num_lops", ["width", "num_loops"]))
         num_lops: no such field, perhaps you meant num_loops (choose from width, num_loops)
     """
-    return f"{name}: no such field{_choices(name, names)}"
+    shown = name if name.isprintable() and name.strip() == name and name else repr(name)
+    return f"{shown}: no such field{_choices(name, names)}"
 
 
 class Named(dict[str, Value]):

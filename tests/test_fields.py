@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,9 @@ def test_every_model_names_its_fields() -> None:
         ({"inner": {"widht": 1}}, "inner.widht: no such field, perhaps you meant width"),
         ({"parts": [{}, {"w": 1}]}, "parts.1.w: no such field (choose from width)"),
         ({1: 2}, "1: no such field (choose from inner"),
+        ({"a\nb": 2}, r"'a\nb': no such field (choose from inner"),
+        ({"share ": 2}, "'share ': no such field, perhaps you meant share ("),
+        ({"": 2}, "'': no such field (choose from inner"),
         ({"share": float("inf")}, "share: Input should be a finite number"),
         ([], "Outer: Input should be a valid dictionary"),
     ],
@@ -76,6 +80,15 @@ def test_from_python() -> None:
     with pytest.raises(ValueError, match="num_lops: no such field, perhaps you meant num_loops"):
         LoopedConfig(num_lops=2)  # type: ignore[call-arg]  # on purpose
     assert Outer(inner=Inner(width=2)) == Outer.model_validate({"inner": {"width": 2}})
+
+
+def test_a_copy_has_no_other_fields() -> None:
+    """Pydantic's keeps them, and what was meant keeps its value."""
+    whole = Outer()
+    with pytest.raises(ValueError, match="shar: no such field, perhaps you meant share"):
+        whole.model_copy(update={"shar": 1.0})
+    assert whole.model_copy(update={"share": 1.0}) == Outer(share=1.0)
+    assert whole.model_copy(deep=True) == whole == pickle.loads(pickle.dumps(whole))
 
 
 def test_from_a_recipe_file(tmp_path: Path, capsys: Output) -> None:
