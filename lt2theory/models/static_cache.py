@@ -31,15 +31,20 @@ class StaticSlot:
     ring: bool = False
     pooled: dict[str, Tensor] = field(default_factory=dict)
 
-    def load(self, held: Slot, length: int) -> None:
+    def load(self, held: Slot, length: int, first: Tensor) -> None:
         """Copy what a cache holds.
 
         Args:
             held: A slot of the cache.
             length: Tokens that the cache has seen.
+            first: First real position of every row `[b]`.
         """
         for name, buffer in self.slot.tensors().items():
             source = getattr(held, name)
+            if name == "conv":
+                # A step knows no segments: padding and earlier documents must read as nothing.
+                places = torch.arange(length - source.shape[1], length, device=buffer.device)
+                source = source.masked_fill((places < first[:, None])[..., None], 0.0)
             if name not in BY_POSITION:
                 buffer.copy_(source)
                 continue
@@ -99,7 +104,7 @@ def new_buffers(
         long = capacity_of(config, spec, capacity)
         made = {name: _buffer(name, source, long) for name, source in held.tensors().items()}
         buffers[place] = StaticSlot(Slot(**made), ring=issubclass(mixer, WindowAttention))
-        buffers[place].load(held, cache.length)
+        buffers[place].load(held, cache.length, first)
         if spec.mixer == "nsa":
             buffers[place].pooled = {
                 f"pooled_{name}": pooled_blocks(made[name], first, config.block_size)

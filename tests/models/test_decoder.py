@@ -56,6 +56,27 @@ def test_rows_padded_on_the_left(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["toy-gdn", "toy-mamba2", "toy-gated_deltaproduct-accumulate", "toy-gdn-window"]
+)
+@torch.no_grad()
+def test_rows_shorter_than_a_convolution(name: str) -> None:
+    """The convolution's history holds padding, or the end of another document, before them."""
+    model, tokens = model_of(name), tokens_of(4, 10)
+    lengths = torch.tensor([1, 2, 3, 6])
+    padded, packed = model.new_cache(4), model.new_cache(4)
+    model(tokens[:, :6], padded, lengths=lengths)
+    begun = torch.arange(6) >= 6 - lengths[:, None]
+    model(tokens[:, :6], packed, documents=begun.long())
+    decoders = [Decoder(model, cache, capacity=10) for cache in (padded, packed)]
+    for t in range(6, 10):
+        steps = [decoder.step(tokens[:, t]) for decoder in decoders]
+        for row, length in enumerate(lengths.tolist()):
+            alone = model(tokens[row : row + 1, 6 - length : t + 1], last_logits=1)[0, 0]
+            for found in steps:
+                torch.testing.assert_close(found[row], alone, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"norm_between_loops": True, "sandwich_norm": True},
