@@ -59,7 +59,7 @@ def linearization_page(table: pd.DataFrame) -> str:
         "the training text; of answers it is what needs no model.\n",
         _table(tables.teacher_records(table)),
         "## Cost\n",
-        "Expected minutes are estimates from launches and products of other steps.\n",
+        "Expected minutes are estimates from launches, bytes and products of other steps.\n",
         _table(tables.cost_records(table, cells)),
         "## Not run\n",
         tables.missing_cells(table, cells),
