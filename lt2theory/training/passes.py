@@ -11,9 +11,9 @@ TOKENS_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 17}
 LOGITS_AT_ONCE = 1 << 26
 """Logits held in memory at a time (256 MiB in float32)."""
 PASS = {"cpu": (TOKENS_AT_ONCE["cpu"], LOGITS_AT_ONCE), "cuda": (1 << 20, 1 << 28)}
-"""The same, tokens and logits, for the small models of curricula. Beside runs that train, a GPU
-begins each kernel of an evaluation when a block of theirs has ended: few large kernels wait less
-than many (one of 1,024 rows at 128 swaps took 3 to 5 s in five passes, 0.2 s alone)."""
+"""The same, tokens and logits, for the small models of curricula. Beside runs that train an
+evaluation of 1,024 rows at 128 swaps took 3 to 5 s in five passes, 0.2 s alone: by inference each
+kernel waits for a block of theirs to end, so few large ones should wait less. Not timed."""
 
 _SHARE = 6
 """One pass may fill a sixth of a GPU's memory, since other runs train there."""

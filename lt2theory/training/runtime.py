@@ -82,8 +82,8 @@ class Runtime:
         each of them waits its turn (an H200 took 5 s rather than 0.2 s for one at 128 swaps), and
         `alone` makes other evaluations wait with it. On a stream of higher priority runs of up to
         128 swaps spent 1.3 to 2.1 s an evaluation outside training, starts and tests included, four
-        or five at once; 3.9 s before, three at once (results/study.parquet). What was left is many
-        kernels that each wait for a block of another run to end: `passes.PASS`.
+        or five at once; 3.9 s before, three at once (results/study.parquet). What is left
+        `passes.PASS` is for.
 
         Yields:
             Nothing; what follows the context sees its results. On a CPU it does nothing.

@@ -110,7 +110,8 @@ LINEAR_ATTENTION = _kernel("linear_attn", "none", False)
 SIMPLE_GLA = _kernel("simple_gla", "scalar", False)
 # Its chunks are 64 steps, but as short as the sequence of a shorter one. With 32 a choice of its
 # autotuner (chunk_gla_fwd_kernel_o, tiles of 64 by 64, 8 warps, 2 stages, float32) ended a process
-# with "misaligned address" (H200, Triton 3.6.0, FLA 0.6.0); with 64 every choice ran.
+# with "misaligned address" (H200, Triton 3.6.0, FLA 0.6.0); with 64 no test of heads of 32 to 128
+# met that.
 GLA = _kernel("gla", "vector", False, step_decay="gk", least_steps=64)
 DELTA_RULE = _kernel("delta_rule", "none", True, half_only=True)
 GATED_DELTA_RULE = _kernel("gated_delta_rule", "scalar", True)

@@ -84,8 +84,8 @@ def hazard(workload: RecurrenceWorkload) -> str | None:
         return None
     if min(workload.key_width, workload.value_width) <= _NARROW:
         return (
-            f"heads of {_NARROW} keys or values at most: a short chunk_gla with heads of 8, filled "
-            f"up to {_NARROW}, stopped with {_STOPPED}; the name 'fla' takes them"
+            f"heads of {_NARROW} keys or values at most: chunk_gla stopped for heads of 8, filled "
+            f"up to {_NARROW}, with {_STOPPED}; the name 'fla' takes them"
         )
     if route.lifts_guard:
         return (

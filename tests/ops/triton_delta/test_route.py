@@ -125,7 +125,7 @@ def test_auto_takes_them_for_narrow_heads(installed: list[str]) -> None:
     assert RECURRENCES.choose(narrow).backend.name == "triton"
     gla = RECURRENCES.choose(replace(narrow, decay="vector"))
     assert gla.backend.name == "chunked"
-    assert "chunk_gla with heads of 8, filled up to 16, stopped with" in str(gla)
+    assert "chunk_gla stopped for heads of 8, filled up to 16" in str(gla)
     assert not installed
 
 
