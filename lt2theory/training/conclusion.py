@@ -73,7 +73,7 @@ def examine(trainer: CurriculumTrainer) -> tuple[StageTest, ...]:
     for stage in dict.fromkeys([*trained, *config.test_stages]):
         trainer.stop.check()
         batch = held_out_batch(task, config, stage)
-        evaluation, curves = evaluate(trainer.model, task, batch, trainer.runtime)
+        evaluation, curves = evaluate(trainer.stepper.answering, task, batch, trainer.runtime)
         test = StageTest(
             stage=stage,
             length=task.sequence_length(stage),

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lt2theory.fields import KnownFields
-from lt2theory.models import LoopedConfig, LoopedModel
+from lt2theory.models import LoopedConfig
 from lt2theory.training.passes import rows_of_pass
 from lt2theory.training.runtime import Runtime
 from tasks import Batch, Task
@@ -99,8 +99,11 @@ def wilson(mean: float, n: int) -> Interval:
 class Answering(Protocol):
     """What `predict` needs of a model: `LoopedModel` has it, and so have stand-ins of benches."""
 
-    training: bool
     config: LoopedConfig
+
+    @property
+    def training(self) -> bool:
+        """Whether it is in training mode."""
 
     def eval(self) -> object:
         """Leave training mode."""
@@ -143,11 +146,11 @@ def predict(
     rows = rows_of_pass(model.config, length, runtime.device)
     training = model.training
     model.eval()
-    with runtime.alone(), runtime.ahead(), torch.no_grad():
+    with torch.no_grad():
         for start in range(0, size, rows):
             part = slice(start, start + rows)
             inputs, targets, mask = (runtime.tensor(array[part]) for array in batch)
-            with runtime.autocast():
+            with runtime.alone(), runtime.autocast():
                 logits = model(inputs)
             answers, labels = logits[mask].float(), targets[mask]
             places = batch.mask[part]
@@ -220,7 +223,7 @@ def accuracy_curves(correct: Bool[np.ndarray, "b t"], mask: Bool[np.ndarray, "b 
 
 
 def evaluate(
-    model: LoopedModel, task: Task, batch: Batch, runtime: Runtime
+    model: Answering, task: Task, batch: Batch, runtime: Runtime
 ) -> tuple[Evaluation, Curves]:
     """Evaluate a model on a batch.
 

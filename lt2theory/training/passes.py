@@ -11,9 +11,7 @@ TOKENS_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 17}
 LOGITS_AT_ONCE = 1 << 26
 """Logits held in memory at a time (256 MiB in float32)."""
 PASS = {"cpu": (TOKENS_AT_ONCE["cpu"], LOGITS_AT_ONCE), "cuda": (1 << 20, 1 << 28)}
-"""The same, tokens and logits, for the small models of curricula. Beside runs that train an
-evaluation of 1,024 rows at 128 swaps took 3 to 5 s in five passes, 0.2 s alone: by inference each
-kernel waits for a block of theirs to end, so few large ones should wait less. Not timed."""
+"""The same, tokens and logits, for the small models of curricula: few kernels that fill a GPU."""
 
 _SHARE = 6
 """One pass may fill a sixth of a GPU's memory, since other runs train there."""
@@ -28,7 +26,8 @@ def rows_of_pass(config: LoopedConfig, length: int, device: torch.device) -> int
     """Rows that one forward pass without gradients takes, at least one.
 
     It depends on the device's whole memory and not on what is free, so that a run gives the same
-    bytes alone and beside others.
+    bytes alone and beside others. On a GPU it is a power of two, as the usual sizes of evaluations
+    are, so that no pass is left partly empty.
 
     Args:
         config: The model's.
@@ -44,7 +43,8 @@ def rows_of_pass(config: LoopedConfig, length: int, device: torch.device) -> int
         held = config.num_loops if config.loop_state == "accumulate" else 1
         of_token = 4 * _WIDTHS * config.width * held
         tokens = min(tokens, _memory(device) // _SHARE // of_token)
-    return max(1, tokens // length)
+    rows = max(1, tokens // length)
+    return rows if device.type == "cpu" else 1 << (rows.bit_length() - 1)
 
 
 @cache

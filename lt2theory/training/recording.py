@@ -11,7 +11,11 @@ from lt2theory.ops.fused.launching import rehearsal
 
 
 def record(
-    run: Callable[[], None], *, warm_up: bool = True, known: bool = False
+    run: Callable[[], None],
+    *,
+    warm_up: bool = True,
+    known: bool = False,
+    lender: torch.cuda.CUDAGraph | None = None,
 ) -> torch.cuda.CUDAGraph:
     """Record what a function launches on the current device; nothing of it has run afterwards.
 
@@ -22,6 +26,8 @@ def record(
             that these runs have no effect.
         known: Whether this process has recorded the like before, other buffers apart: then all is
             compiled and chosen, and one run makes what belongs to these buffers.
+        lender: A graph recorded on the same stream, whose memory is used: the two never run at the
+            same time, and what one leaves is read before the other runs.
 
     Returns:
         The graph.
@@ -44,7 +50,12 @@ def record(
     graph = torch.cuda.CUDAGraph()
     with (
         without_collection(),
-        torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"),
+        torch.cuda.graph(
+            graph,
+            pool=None if lender is None else lender.pool(),
+            stream=aside,
+            capture_error_mode="thread_local",
+        ),
     ):
         run()
     return graph

@@ -4,7 +4,6 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import torch
@@ -74,29 +73,6 @@ class Runtime:
         """
         return _EAGER if self.device.type == "cuda" else contextlib.nullcontext()
 
-    @contextlib.contextmanager
-    def ahead(self) -> Iterator[None]:
-        """Context whose operations a GPU takes up before those of other runs that wait for it.
-
-        An evaluation is many small kernels one after the other. Beside runs that replay whole steps
-        each of them waits its turn (an H200 took 5 s rather than 0.2 s for one at 128 swaps), and
-        `alone` makes other evaluations wait with it. On a stream of higher priority runs of up to
-        128 swaps spent 1.3 to 2.1 s an evaluation outside training, starts and tests included, four
-        or five at once; 3.9 s before, three at once (results/study.parquet). What is left
-        `passes.PASS` is for.
-
-        Yields:
-            Nothing; what follows the context sees its results. On a CPU it does nothing.
-        """
-        if self.device.type != "cuda":
-            yield
-            return
-        current, first = torch.cuda.current_stream(self.device), _first_stream(self.device)
-        first.wait_stream(current)
-        with torch.cuda.stream(first):
-            yield
-        current.wait_stream(first)
-
     def autocast(self) -> contextlib.AbstractContextManager[object]:
         """Context in which products are computed in `dtype`.
 
@@ -106,12 +82,6 @@ class Runtime:
         if self.dtype == torch.float32:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
-
-
-@cache
-def _first_stream(device: torch.device) -> torch.cuda.Stream:
-    """One stream a device, so that what its allocations leave is used again."""
-    return torch.cuda.Stream(device, priority=-1)
 
 
 @contextlib.contextmanager

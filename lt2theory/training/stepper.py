@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from lt2theory.models import LoopedModel
 from lt2theory.training.config import CurriculumConfig
+from lt2theory.training.evaluation import Answering
 from lt2theory.training.optimiser import (
     StepResult,
     clipped_gradients,
@@ -24,6 +25,7 @@ from lt2theory.training.optimiser import (
     masked_loss_of_fixed_shape,
     train_step,
 )
+from lt2theory.training.recorded import RecordedModel
 from lt2theory.training.recording import record
 from lt2theory.training.runtime import Runtime
 from tasks import Batch
@@ -43,6 +45,7 @@ class Stepper:
 
     Attributes:
         optimiser: AdamW for the model.
+        answering: The model as evaluations ask it.
         longest_wait: Steps that may be taken before their results are read.
     """
 
@@ -53,6 +56,7 @@ class Stepper:
         self.config = config.optimiser
         self.runtime = runtime
         self.optimiser = self._make_optimiser()
+        self.answering: Answering = model
         self._results: list[StepResult] = []
 
     def _make_optimiser(self) -> torch.optim.AdamW:
@@ -117,6 +121,9 @@ class GraphStepper(Stepper):
         shape = config.model.model_dump_json(exclude={"init_std", "embedding_std"})
         own = config.optimiser.clip, config.optimiser.auxiliary_weight
         self._kind = f"{shape} {config.dtype} {config.compile} {own}"
+        self._answers = RecordedModel(model, runtime) if runtime.device.type == "cuda" else None
+        if self._answers is not None:
+            self.answering = self._answers
         self._buffers: tuple[Tensor, Tensor, Tensor] | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
         self._names: tuple[str, ...] = ()
@@ -137,7 +144,7 @@ class GraphStepper(Stepper):
         on_gpu = self.runtime.device.type == "cuda"
         if self._buffers is None or self._buffers[0].shape != batch.inputs.shape:
             with self.runtime.alone():
-                self._graph = None  # its memory goes before the next one needs some
+                self._forget()  # its memory goes before the next one needs some
                 inputs, targets, mask = (self.runtime.tensor(array).clone() for array in batch)
             self._buffers = inputs, targets, mask
         else:
@@ -153,6 +160,8 @@ class GraphStepper(Stepper):
             if self._graph is None:
                 with self.runtime.alone():
                     self._graph = self._capture()
+                    if self._answers is not None:
+                        self._answers.borrow(self._graph)
             self._graph.replay()
         self._rows.append(self._seen.clone())
 
@@ -161,6 +170,11 @@ class GraphStepper(Stepper):
         rows, self._rows = self._rows, []
         for row in torch.stack(rows).tolist() if rows else ():
             yield finite_result(dict(zip(self._names, row, strict=True)))
+
+    def _forget(self) -> None:
+        self._graph = None
+        if self._answers is not None:
+            self._answers.forget()
 
     def _run(self) -> None:
         """One step from the buffers; nothing here may wait for the device."""

@@ -158,7 +158,7 @@ class CurriculumTrainer:
         config, state = self.config, self.state
         self._note_time()
         batch = evaluation_batch(self.task, config, stage, state.step)
-        evaluation, _ = evaluate(self.model, self.task, batch, self.runtime)
+        evaluation, _ = evaluate(self.stepper.answering, self.task, batch, self.runtime)
         state.evaluation = evaluation
         self.run.append_metrics(
             evaluation_line(evaluation, split="eval", stage=stage, step=state.step)
@@ -181,7 +181,7 @@ class CurriculumTrainer:
     def _confirm(self, stage: int) -> bool:
         state = self.state
         batch, others = confirmation_batch(self.task, self.config, stage, state.step)
-        confirmation, _ = evaluate(self.model, self.task, batch, self.runtime)
+        confirmation, _ = evaluate(self.stepper.answering, self.task, batch, self.runtime)
         state.confirmation = confirmation
         state.confirmed_on_others = others
         state.confirmations += 1

@@ -18,14 +18,14 @@ def model(**changes: object) -> LoopedConfig:
 @pytest.mark.parametrize(
     ("memory", "changes", "rows"),
     [
-        (140 * GIB, {}, 1280),  # the 1,024 instances of an evaluation at 128 swaps at once
-        (140 * GIB, {"loop_state": "accumulate"}, 320),
-        (140 * GIB, {"loop_state": "accumulate", "num_loops": 8}, 160),
-        (140 * GIB, {"width": 64}, 2535),  # 2^28 logits
-        (140 * GIB, {"width": 64, "vocab_size": 16}, 2634),  # 2^20 tokens
+        (140 * GIB, {}, 1024),  # the 1,024 instances of an evaluation at 128 swaps at once
+        (140 * GIB, {"loop_state": "accumulate"}, 256),
+        (140 * GIB, {"loop_state": "accumulate", "num_loops": 8}, 128),
+        (140 * GIB, {"width": 64}, 2048),  # 2^28 logits
+        (140 * GIB, {"width": 64, "vocab_size": 16}, 2048),  # 2^20 tokens
         (140 * GIB, {"vocab_size": 2**20}, 1),
-        (8 * GIB, {}, 73),
-        (8 * GIB, {"loop_state": "accumulate"}, 18),
+        (8 * GIB, {}, 64),
+        (8 * GIB, {"loop_state": "accumulate"}, 16),
         (1 << 20, {}, 1),
     ],
 )
