@@ -1,9 +1,8 @@
 """`lt2 linearize study NAME` and `lt2 linearize merge`: the studies, in sessions of minutes."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -15,7 +14,8 @@ from lt2theory.cli.sessions import (
     check_minutes,
     exit_code,
     merge_tables,
-    print_ends,
+    print_plan,
+    print_session,
 )
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def run(argv: list[str]) -> int:
             },
         )
     if options.dry_run:
-        _print_plan(rows)
+        print_plan(rows)
         return DONE
-    _print_session(rows, ends)
+    print_session(rows, ends)
     print(root)
     return exit_code(rows, ends)
 
@@ -117,7 +117,8 @@ def _carried_out(
 ) -> "dict[str, Account]":
     """Carry out cells in this process."""
     from lt2theory.experiments.linearization.materials import Materials
-    from lt2theory.experiments.linearization.session import LinearSession, carry_out_linear
+    from lt2theory.experiments.linearization.session import carry_out_linear
+    from lt2theory.experiments.serial import SerialSession
     from lt2theory.runs import TerminalProgress
     from lt2theory.training.lm import Execution
 
@@ -132,30 +133,8 @@ def _carried_out(
         root, options.text, options.teacher, options.chat, execution, TerminalProgress()
     )
     seconds = None if options.minutes is None else 60 * options.minutes
-    session = LinearSession(seconds, options.overwrite)
+    session = SerialSession(seconds, options.overwrite)
     return carry_out_linear(cells, wanted, session, materials)
-
-
-def _print_plan(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print a line a cell, and what is left in all."""
-    width = max(len(row["cell"]) for row in rows)
-    for row in rows:
-        needs = f"  needs {', '.join(row['needs'])}" if row["needs"] else ""
-        print(
-            f"{row['cell']:<{width}}  {row['status']:<10}  {row['tokens']:>11,} tokens  "
-            f"GPU minutes {row['gpu_minutes']:5.2f} (estimated){needs}"
-        )
-    left = [row for row in rows if row["status"] != "done"]
-    minutes = sum(row["gpu_minutes"] for row in left)
-    print(f"left: {len(left)} of {len(rows)} cells, {minutes:.0f} GPU minutes (estimated)")
-
-
-def _print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> None:
-    """Print how the cells that ran ended, and what is left by name."""
-    print_ends(rows, ends)
-    left = [row["cell"] for row in rows if row["status"] != "done"]
-    if left:
-        print(f"left ({len(left)}): {' '.join(left)}")
 
 
 def merge(argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What the verbs of both kinds of studies share: how sessions end, and how tables are merged."""
+"""What the verbs of all kinds of studies share: how sessions end, and how tables are merged."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +39,38 @@ def print_ends(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]")
             why = f": {end.message}" if end.message else ""
             print(f"  {name}: {end.state}, {end.device_seconds / 60:.2f} device minutes{why}")
     print(f"{sum(row['status'] == 'done' for row in rows)} of {len(rows)} cells are done")
+
+
+def print_plan(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a line a cell that runs alone, and what is left in all.
+
+    Args:
+        rows: A row a cell, as `lt2theory.experiments.serial.serial_plan` gives them; `needs` names
+            the cells that come before it.
+    """
+    width = max(len(row["cell"]) for row in rows)
+    for row in rows:
+        needs = f"  needs {', '.join(row['needs'])}" if row.get("needs") else ""
+        print(
+            f"{row['cell']:<{width}}  {row['status']:<10}  {row['tokens']:>11,} tokens  "
+            f"GPU minutes {row['gpu_minutes']:5.2f} (estimated){needs}"
+        )
+    left = [row for row in rows if row["status"] != "done"]
+    minutes = sum(row["gpu_minutes"] for row in left)
+    print(f"left: {len(left)} of {len(rows)} cells, {minutes:.0f} GPU minutes (estimated)")
+
+
+def print_session(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> None:
+    """Print how the cells that ran ended, and what is left by name.
+
+    Args:
+        rows: A row a cell, with its `status`.
+        ends: By name, the cells of the session.
+    """
+    print_ends(rows, ends)
+    left = [row["cell"] for row in rows if row["status"] != "done"]
+    if left:
+        print(f"left ({len(left)}): {' '.join(left)}")
 
 
 def exit_code(rows: Sequence[Mapping[str, Any]], ends: "Mapping[str, Account]") -> int:

@@ -6,13 +6,14 @@ deleted, and its summary.json is written last. A teacher keeps its weights, in b
 teacher which the others learn from, on this machine or another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save
 
+from lt2theory.experiments.cell_folder import carry_out_cell
 from lt2theory.experiments.linearization.cells import (
     KIND,
     STAGE_WITH_CHOICE,
@@ -36,16 +37,13 @@ from lt2theory.linearize.results import START, LinearizeSummary, load_student
 from lt2theory.linearize.selectors_compared import TRAINED, select_layers
 from lt2theory.linearize.sources import Sources
 from lt2theory.models import LoopedModel
-from lt2theory.runs import RunFolder, read_json, write_json
-from lt2theory.runs.environment import capture, record
+from lt2theory.runs import RunFolder
 from lt2theory.runs.layout import CHECKPOINTS
-from lt2theory.runs.prepare import remove_tree
 from lt2theory.training.checkpoint import MODEL, model_tensors
 from lt2theory.training.lm import load_lm, resolve
 from lt2theory.training.lm.session import open_session, train_in
 from lt2theory.training.lm.step import lm_runtime
 
-ROWS = "rows.json"
 INNER = ("teacher", "student", "aligned", "selection")
 """Folders of what trains."""
 EVALUATION = "evaluation"
@@ -68,17 +66,15 @@ def run_cell(
         DiskFullError: The disk is full; the same call goes on.
         Interrupted: A signal came, or time is over; likewise.
     """
-    config = cell.to_json() | {"reads": materials.about(cell)}
-    with RunFolder.writing(folder, kind=KIND, config=config, identity=cell.run().identity) as run:
-        if run.status == "done":
-            return
-        runtime = lm_runtime(torch.device(materials.execution.device), "float32")
-        threads = materials.execution.threads or torch.get_num_threads()
-        record(folder, capture(threads=threads, device=runtime.device_name), step=0)
-        if not (folder / ROWS).is_file():
-            write_json(folder / ROWS, _worked(cell, run, materials, seconds))
-        _drop_weights(folder)
-        run.write_summary(dict(read_json(folder / ROWS)["facts"]))
+    carry_out_cell(
+        folder,
+        materials.execution,
+        kind=KIND,
+        config=cell.to_json() | {"reads": materials.about(cell)},
+        identity=cell.run().identity,
+        work=lambda run: _worked(cell, run, materials, seconds),
+        large=_weights,
+    )
 
 
 def _worked(
@@ -235,11 +231,9 @@ def _measured(
     return evaluation_rows(evaluate_pair(pair, cell.evaluation, run.path / EVALUATION, about=about))
 
 
-def _drop_weights(folder: Path) -> None:
-    """Free the disk of what nothing reads any more."""
+def _weights(folder: Path) -> Iterator[Path]:
+    """What nothing reads any more."""
     for inner in INNER:
-        places = [folder / inner / START, folder / inner / CHECKPOINTS]
-        places += (folder / inner).glob(f"stages/*/{CHECKPOINTS}")
-        for place in places:
-            if place.is_dir():
-                remove_tree(place)
+        yield folder / inner / START
+        yield folder / inner / CHECKPOINTS
+        yield from (folder / inner).glob(f"stages/*/{CHECKPOINTS}")

@@ -3,12 +3,9 @@
 The constants follow training steps of GDN and softmax at widths of 128 and 256
 (results/train-step-h200.json, results/study-throughput-h200.json), to within 20 %. That steps of a
 linearization follow them is an assumption, so that every number here is an estimate until cells of
-its kind have ended in a folder (`price_factors`). A step is one of the student, and a third of one
+its kind have ended in a folder (`Prices.factors`). A step is one of the student, and a third of one
 of the teacher, which goes forward alone.
 """
-
-from collections.abc import Iterable
-from pathlib import Path
 
 from lt2theory.experiments.costs import PASS_MS, PASSES
 from lt2theory.experiments.linearization.cells import (
@@ -19,14 +16,12 @@ from lt2theory.experiments.linearization.cells import (
     stage_steps,
 )
 from lt2theory.experiments.linearization.teachers import teacher_of
+from lt2theory.experiments.serial import Prices
 from lt2theory.linearize.evaluation import EvaluationConfig
 from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.stages import Stage
 from lt2theory.models import LoopedConfig
 from lt2theory.models.flops import step_flops
-from lt2theory.runs import run_status
-from lt2theory.runs.jsonl import read_lines
-from lt2theory.training.sharing import SESSIONS
 
 BUILD_SECONDS = 15.0
 """To make a student and fit it, compile its kernels and write its checkpoints: a guess."""
@@ -56,7 +51,7 @@ def cell_seconds(cell: LinearCell) -> float:
     measured = _evaluation_seconds(cell.evaluation, source)
     if isinstance(work, TeacherWork):
         run = work.config
-        one = _step_ms(run.model, run.batch_size, run.sequence_length)
+        one = step_ms(run.model, run.batch_size, run.sequence_length)
         return run.total_steps * one / 1e3 + measured
     total = _recipe_seconds(work.recipe, source) + BUILD_SECONDS
     if isinstance(work, StudentWork):
@@ -76,25 +71,8 @@ def price_kind(cell: LinearCell) -> str:
     return f"{cell.work.kind}-{'real' if cell.is_real else 'own'}"
 
 
-def price_factors(cells: Iterable[LinearCell], root: Path) -> dict[str, float]:
-    """How much longer than their price the finished cells of a folder took on its machine.
-
-    Args:
-        cells: Cells of the study.
-        root: The study's folder.
-
-    Returns:
-        A factor for each kind of which a cell has ended and its sessions are known.
-    """
-    sums: dict[str, tuple[float, float]] = {}
-    for cell in cells:
-        folder = root / cell.run().folder
-        if run_status(folder) != "done":
-            continue
-        if taken := sum(line["device_seconds"] for line in read_lines(folder / SESSIONS)):
-            before = sums.get(price_kind(cell), (0.0, 0.0))
-            sums[price_kind(cell)] = before[0] + taken, before[1] + cell_seconds(cell)
-    return {kind: taken / price for kind, (taken, price) in sums.items()}
+PRICES = Prices(cell_seconds, price_kind)
+"""Of the studies' cells."""
 
 
 def _selection_seconds(work: SelectionWork, source: LoopedConfig) -> float:
@@ -116,11 +94,21 @@ def _recipe_seconds(recipe: Recipe, source: LoopedConfig) -> float:
 
 def _stage_ms(stage: Stage, source: LoopedConfig, student: LoopedConfig) -> float:
     shape = stage.batch_size, stage.sequence_length
-    taught = 0.0 if stage.objective.kind == "language" else _FORWARD * _step_ms(source, *shape)
-    return _step_ms(student, *shape) + taught
+    taught = 0.0 if stage.objective.kind == "language" else _FORWARD * step_ms(source, *shape)
+    return step_ms(student, *shape) + taught
 
 
-def _step_ms(model: LoopedConfig, batch: int, length: int) -> float:
+def step_ms(model: LoopedConfig, batch: int, length: int) -> float:
+    """What a training step of `lt2 train` is expected to take.
+
+    Args:
+        model: The model.
+        batch: Windows of the step.
+        length: Tokens of a window.
+
+    Returns:
+        Milliseconds of one H200.
+    """
     passes = sum(PASSES.get(spec.mixer, 1.0) for loop in model.loops for spec in loop)
     a_pass = PASS_MS + STREAM_MS * batch * length * model.width
     logits = LOGIT_MS * batch * length * model.vocab_size
@@ -139,7 +127,7 @@ def _evaluation_seconds(config: EvaluationConfig, source: LoopedConfig) -> float
         calls += [(kinds * config.needles, length) for length in config.needle_lengths]
     if "mqar" in config.parts:
         calls += [(config.recalls, 4 * pairs) for pairs in config.pairs]
-    total = sum(max(_SHORTEST, _FORWARD * _step_ms(source, *call) / 1e3) for call in calls)
+    total = sum(max(_SHORTEST, _FORWARD * step_ms(source, *call) / 1e3) for call in calls)
     if "speed" in config.parts:
         total += 3.0 * len(config.speed_lengths)
     return 2 * total

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from lt2theory.experiments.cell_tables import Records
 from lt2theory.experiments.linearization.fits import fitted, size_points
 from lt2theory.experiments.linearization.predictions import WANTED
-from lt2theory.experiments.linearization.tables import Records
 from lt2theory.experiments.linearization.views import (
     Place,
     arms,

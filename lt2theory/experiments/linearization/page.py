@@ -10,14 +10,20 @@ from pathlib import Path
 
 import pandas as pd
 
+from lt2theory.experiments.cell_tables import (
+    cost_records,
+    missing_cells,
+    prediction_records,
+    table_or_nothing,
+)
 from lt2theory.experiments.linearization import own_tables, tables
 from lt2theory.experiments.linearization.figures import FIGURES
+from lt2theory.experiments.linearization.minutes import cell_seconds
+from lt2theory.experiments.linearization.predictions import predictions
 from lt2theory.experiments.linearization.studies import ALL, study_cells
 from lt2theory.experiments.linearization.table import TABLE, merge_linear, read_linear_table
-from lt2theory.experiments.linearization.tables import Records
 from lt2theory.experiments.linearization.views import KL, Place
 from lt2theory.report.generated_page import GeneratedPage, drawn, figure_links
-from lt2theory.report.markdown import record_table
 
 HEAD = """# Study: linearizing real and looped teachers
 
@@ -43,26 +49,26 @@ def linearization_page(table: pd.DataFrame) -> str:
         Markdown.
     """
     cells = study_cells(ALL)
-    predicted = tables.prediction_records(table)
+    predicted = prediction_records(table, predictions())
     counts = Counter(record["verdict"] for record in predicted)
     summary = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
     parts = [
         HEAD,
         "## Predictions, registered before the runs\n",
         f"{summary.capitalize()}.\n",
-        _table(predicted),
+        table_or_nothing(predicted),
         *_mixers(table),
         *_hybrids(table),
         *_others(table),
         "## Our teachers\n",
         "`lt2 train --recipe teacher-<size>-<minutes>min`. The floor of bits per byte is xz after "
         "the training text; of answers it is what needs no model.\n",
-        _table(tables.teacher_records(table)),
+        table_or_nothing(tables.teacher_records(table)),
         "## Cost\n",
         "Expected minutes are estimates from launches, bytes and products of other steps.\n",
-        _table(tables.cost_records(table, cells)),
+        table_or_nothing(cost_records(table, cells, cell_seconds)),
         "## Not run\n",
-        tables.missing_cells(table, cells),
+        missing_cells(table, cells),
     ]
     return "\n".join(parts)
 
@@ -74,12 +80,12 @@ def _mixers(table: pd.DataFrame) -> list[str]:
         "Recipe A on equally many tokens for each; needles are numbers in a repeated sentence, by "
         "tokens of the text. `tiled` starts from key-value heads that are given to the wrong query "
         "heads.\n",
-        _table(tables.number_records(table, "mixers", columns)),
+        table_or_nothing(tables.number_records(table, "mixers", columns)),
         *figure_links(FIGURES, table, "linearization-needles"),
         "### Order\n",
         "By divergence. Undecided where intervals overlap, or where a mixer finds less than half "
         "of the needles at 256 tokens.\n",
-        _table(tables.order_records(table)),
+        table_or_nothing(tables.order_records(table)),
     ]
 
 
@@ -89,16 +95,16 @@ def _hybrids(table: pd.DataFrame) -> list[str]:
         "## 2. A looped teacher into hybrids\n",
         "Eight blocks, four loops; GDN everywhere (`linear`), or two layers kept in softmax in all "
         "loops. Needles are words, by bytes.\n",
-        _table(tables.number_records(table, "hybrids", columns)),
+        table_or_nothing(tables.number_records(table, "hybrids", columns)),
         *figure_links(FIGURES, table, "linearization-hybrids"),
         "### Share of the teacher's accuracy above the floor\n",
         "On probes at which the teacher is above the floor: cloze of held-out words (seen in the "
         "context or new), needles, MQAR without training. Intervals are the student's alone.\n",
-        _table(own_tables.share_records(table)),
+        table_or_nothing(own_tables.share_records(table)),
         "### Layers\n",
-        _table(own_tables.selection_records(table)),
+        table_or_nothing(own_tables.selection_records(table)),
         "### Speed, before -> after\n",
-        _table(own_tables.speed_records(table)),
+        table_or_nothing(own_tables.speed_records(table)),
     ]
 
 
@@ -118,25 +124,21 @@ def _others(table: pd.DataFrame) -> list[str]:
         "## 3. The starting point\n",
         "GDN by distillation alone on 2M tokens, one choice changed at a time; two seeds of the "
         "first three, one and no claim of the others.\n",
-        _table(tables.number_records(table, "starts", start)),
+        table_or_nothing(tables.number_records(table, "starts", start)),
         "## 4. Sizes and budgets\n",
-        _table(tables.number_records(table, "sizes", [("divergence", KL)])),
+        table_or_nothing(tables.number_records(table, "sizes", [("divergence", KL)])),
         *figure_links(FIGURES, table, "linearization-budgets"),
         "Fits of `kl = c N^-a D^-b` by least squares in logarithms, one seed a point.\n",
-        _table(own_tables.fit_records(table)),
+        table_or_nothing(own_tables.fit_records(table)),
         "## 5. Grain of decays, additive and delta\n",
         "GLA and GDN with no decay, one a head, eight or one a channel, and equally many "
         "parameters: what gates lack, FFNs have.\n",
-        _table(tables.number_records(table, "gates", gates)),
+        table_or_nothing(tables.number_records(table, "gates", gates)),
         "## 6. Instruction\n",
         "A GDN student as it is, tuned on conversations, and distilled on them. Unless a file was "
         "given, conversations are made of the text: go on, repeat a sentence, find a word.\n",
-        _table(tables.number_records(table, "instruction", taught)),
+        table_or_nothing(tables.number_records(table, "instruction", taught)),
     ]
-
-
-def _table(records: Records) -> str:
-    return (record_table(records) if records else f"{tables.NOT_MEASURED.capitalize()}.") + "\n"
 
 
 def _read(results: Path) -> pd.DataFrame:

@@ -1,12 +1,10 @@
 """Carrying out the cells of a study of linearization: what is to be done, and a session of it.
 
-The boards, accounts and records are those of `lt2 curriculum study`; cells run one after another,
-since each fills a GPU, and a cell waits for those that it needs. Several processes, one a GPU, may
-share a folder: a cell that one of them carries out is left to it, and what needs it begins after.
+Cells run one after another (`lt2theory.experiments.serial`), and a cell waits for those that it
+needs: where another process carries one of them out, it begins after.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,32 +17,19 @@ from lt2theory.experiments.linearization.cells import (
     with_needs,
 )
 from lt2theory.experiments.linearization.materials import Materials
-from lt2theory.experiments.linearization.minutes import (
-    cell_seconds,
-    price_factors,
-    price_kind,
-)
+from lt2theory.experiments.linearization.minutes import PRICES
 from lt2theory.experiments.linearization.table import TABLE, linear_table
+from lt2theory.experiments.serial import (
+    SerialSession,
+    carry_out_serially,
+    serial_jobs,
+    serial_plan,
+)
 from lt2theory.experiments.study import chosen
-from lt2theory.runs import DiskFullError, Study, run_status, write_table
-from lt2theory.runs.lock import LockedError, is_held
-from lt2theory.training import Account, Job, Runtime
-from lt2theory.training.board import Board, Turn
-from lt2theory.training.sharing import note_session
-from lt2theory.training.signals import Interrupted
-
-
-@dataclass(frozen=True)
-class LinearSession:
-    """One call.
-
-    Attributes:
-        seconds: How long; None for as long as it takes.
-        overwrite: Replace the manifest of a study of other cells; finished runs are kept.
-    """
-
-    seconds: float | None = None
-    overwrite: bool = False
+from lt2theory.runs import run_status, write_table
+from lt2theory.runs.lock import is_held
+from lt2theory.training import Account, Job
+from lt2theory.training.board import Turn
 
 
 def chosen_cells(cells: LinearCells, patterns: Sequence[str]) -> LinearCells:
@@ -74,24 +59,15 @@ def linear_plan(cells: LinearCells, root: Path) -> list[dict[str, Any]]:
         One mapping a cell: `cell`, `study`, `exploratory`, `run`, `status`, `needs`, `tokens` and
         `gpu_minutes`, corrected by what finished cells of the kind took in this folder.
     """
-    factors = price_factors(cells, root)
+    rows = serial_plan(cells, root, PRICES)
     return [
-        {
-            "cell": cell.name,
-            "study": cell.study,
-            "exploratory": cell.exploratory,
-            "run": cell.run().folder,
-            "status": run_status(root / cell.run().folder),
-            "needs": [one.name for one in cell.needs],
-            "tokens": cell.tokens,
-            "gpu_minutes": _expected(cell, factors) / 60,
-        }
-        for cell in cells
+        row | {"needs": [one.name for one in cell.needs]}
+        for row, cell in zip(rows, cells, strict=True)
     ]
 
 
 def carry_out_linear(
-    cells: LinearCells, wanted: LinearCells, session: LinearSession, materials: Materials
+    cells: LinearCells, wanted: LinearCells, session: SerialSession, materials: Materials
 ) -> dict[str, Account]:
     """Carry out cells for a session, and write the study's table.
 
@@ -110,53 +86,24 @@ def carry_out_linear(
         DiskFullError: The disk is full; the same call goes on.
         Interrupted: A signal came; the same call goes on.
     """
-    device, root = materials.execution.device, materials.root
-    Runtime.of(device, "float32")  # refused before anything is written
-    factors = price_factors(cells, root)
-    jobs = {}
-    for cell in wanted:
-        seconds = _expected(cell, factors) if device == "cuda" else None
-        jobs[cell.name] = Job(cell, root / cell.run().folder, seconds)
-    Study.create(root, [cell.run() for cell in cells], kind=KIND, overwrite=session.overwrite)
-    turn = partial(_turn, root=root)
-    board = Board(list(jobs.values()), at_once=1, seconds=session.seconds, turn=turn)
+    root = materials.root
+    jobs = serial_jobs(cells, wanted, root, materials.execution.device, PRICES)
     try:
-        while (job := board.take()) is not None:
-            _carry_out(job, board, materials)
-            board.stop.requested = board.left <= 0
+        ends = carry_out_serially(
+            cells,
+            jobs,
+            root,
+            session,
+            kind=KIND,
+            work=lambda job, seconds: run_cell(job.config, job.folder, materials, seconds=seconds),
+            turn=partial(_turn, root=root),
+        )
     finally:
         write_table(root / TABLE, linear_table(cells, root))
-    for job in jobs.values():
-        if job.folder in board.accounts and board.accounts[job.folder].state == "waiting":
-            board.accounts[job.folder].message = _lost(job.config, root)
-    return {
-        name: board.accounts[job.folder]
-        for name, job in jobs.items()
-        if job.folder in board.accounts
-    }
-
-
-def _carry_out(job: Job[LinearCell], board: Board[LinearCell], materials: Materials) -> None:
-    seconds = None if board.left == float("inf") else max(board.left, 1e-3)
-    try:
-        run_cell(job.config, job.folder, materials, seconds=seconds)
-    except Interrupted:
-        board.end(job, "stopped")
-        if board.left > 0:  # a signal, not the end of the time
-            raise
-    except LockedError:
-        board.end(job, "busy")
-        return
-    except (DiskFullError, KeyboardInterrupt):
-        board.end(job, "stopped")
-        raise
-    except Exception as error:  # noqa: BLE001 - one cell's fault, whatever it is, spares the others
-        board.end(job, "failed", " ".join(f"{type(error).__name__}: {error}".split()))
-    else:
-        board.end(job, "done")
-    finally:
-        if (account := board.accounts[job.folder]).state != "busy":
-            note_session(job.folder, account, at_once=1)
+    for name, end in ends.items():
+        if end.state == "waiting":
+            end.message = _lost(jobs[name].config, root)
+    return ends
 
 
 def _turn(job: Job[LinearCell], *, root: Path) -> Turn:
@@ -171,8 +118,3 @@ def _lost(cell: LinearCell, root: Path) -> str:
     """What a cell still needs, in words; nothing where all is there."""
     lost = [one.name for one in cell.needs if run_status(root / one.run().folder) != "done"]
     return f"needs {', '.join(lost)}" if lost else ""
-
-
-def _expected(cell: LinearCell, factors: Mapping[str, float]) -> float:
-    """Seconds of a cell by its price, and by how finished ones of its kind compare with theirs."""
-    return cell_seconds(cell) * factors.get(price_kind(cell), 1.0)

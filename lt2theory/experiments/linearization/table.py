@@ -2,24 +2,20 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from lt2theory.experiments.cell_rows import (
     ENVIRONMENT_COLUMNS,
     begun,
-    environment_of,
-    furthest,
+    frame_of_cell,
     joined,
+    merged_cells,
+    read_cell_table,
 )
-from lt2theory.experiments.linearization.carry import ROWS
 from lt2theory.experiments.linearization.cells import LinearCell, LinearCells
 from lt2theory.linearize.evaluation.table import COLUMNS
-from lt2theory.runs import RunFolder, read_json
-from lt2theory.runs.environment import UNKNOWN
-from lt2theory.runs.jsonl import read_lines
-from lt2theory.training.sharing import SESSIONS
+from lt2theory.runs import RunFolder
 
 TABLE = "linearization.parquet"
 """The table in a study's folder, and in results/."""
@@ -78,10 +74,9 @@ def merge_linear(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
         tables: Tables of `linear_table` or `merge_linear`.
 
     Returns:
-        The table, cells in the order in which they first occur; a done one goes before an
-        unfinished one, and of equals the first counts, so that merging twice changes nothing.
+        As `lt2theory.experiments.cell_rows.merged_cells`.
     """
-    return joined(furthest(tables, lambda rows: (rows["status"].iloc[0] == "done",)), _DTYPES)
+    return merged_cells(tables, _DTYPES)
 
 
 def read_linear_table(path: Path) -> pd.DataFrame:
@@ -96,29 +91,10 @@ def read_linear_table(path: Path) -> pd.DataFrame:
     Raises:
         ValueError: It is missing, is no Parquet, or lacks a column.
     """
-    path = path / TABLE if path.is_dir() else path
-    try:
-        table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
-    missing = [name for name in _DTYPES if name not in table.columns]
-    if missing:
-        raise ValueError(f"{path} is no table of linearizations: it lacks {', '.join(missing)}")
-    table = table.astype(_DTYPES)
-    return table.assign(source=table["source"].fillna(UNKNOWN))
+    return read_cell_table(path, TABLE, _DTYPES, "linearizations")
 
 
 def _cell_table(cell: LinearCell, run: RunFolder) -> pd.DataFrame:
-    sessions = read_lines(run.path / SESSIONS)
-    rows: list[dict[str, Any]] = []
-    facts: dict[str, Any] = {}
-    if run.status == "done":
-        rows, facts = read_json(run.path / ROWS)["rows"], run.summary()
-    cost = sum(line["device_seconds"] for line in sessions)
-    rows = [*rows, {"part": "cost", "model": "student", "metric": "cell_seconds", "value": cost}]
-    shared = cell.columns() | {name: facts.get(name) for name in ("pattern", "parameters")}
-    shared |= {"config_hash": run.config_hash, "status": run.status, "sessions": len(sessions)}
-    shared |= {"outcome": facts.get("outcome", "finished") if facts else None}
-    shared |= {"text": run.config["reads"]["corpus"], **environment_of(run)}
-    frame = pd.DataFrame(rows, columns=list(NUMBER_COLUMNS)).astype(NUMBER_COLUMNS)
-    return frame.assign(**shared).astype(CELL_COLUMNS)[list(_DTYPES)]
+    told = cell.columns() | {"text": run.config["reads"]["corpus"]}
+    facts = ("pattern", "parameters")
+    return frame_of_cell(run, told, facts=facts, model="student", dtypes=_DTYPES)

@@ -5,9 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from lt2theory.experiments.linearization.cells import LinearCells
-from lt2theory.experiments.linearization.minutes import cell_seconds
-from lt2theory.experiments.linearization.predictions import predictions
+from lt2theory.experiments.cell_tables import Records
 from lt2theory.experiments.linearization.views import (
     AGREEMENT,
     KL,
@@ -17,37 +15,9 @@ from lt2theory.experiments.linearization.views import (
     lengths,
     pooled,
 )
-from lt2theory.experiments.study_prediction import VERDICTS, judged
 from lt2theory.linearize.evaluation import mixer_order
 from lt2theory.linearize.starts import STUDENT_MIXERS
-from lt2theory.report.tables import MISSING, counted, format_number
-
-Records = list[dict[str, str]]
-NOT_MEASURED = "not measured yet"
-
-
-def prediction_records(table: pd.DataFrame) -> Records:
-    """Every prediction with what happened.
-
-    Args:
-        table: The table; it may be empty.
-
-    Returns:
-        One record a prediction.
-    """
-    records = []
-    for one in predictions():
-        row = judged(one, table)
-        records.append(
-            {
-                "prediction": row.claim,
-                "basis": row.basis,
-                "decided by": one.rule,
-                "found": row.happened,
-                "verdict": VERDICTS[row.verdict],
-            }
-        )
-    return records
+from lt2theory.report.tables import MISSING, format_number
 
 
 def number_records(
@@ -147,57 +117,6 @@ def order_records(table: pd.DataFrame) -> Records:
         }
         for row in mixer_order(pd.DataFrame(found), higher_is_better=False).to_dict("records")
     ]
-
-
-def cost_records(table: pd.DataFrame, cells: LinearCells) -> Records:
-    """Minutes by study: expected, and taken on which device.
-
-    Args:
-        table: The table.
-        cells: All cells.
-
-    Returns:
-        One record a study.
-    """
-    records = []
-    taken = table[table["metric"] == "cell_seconds"]
-    for study in dict.fromkeys(cell.study for cell in cells):
-        own = [cell for cell in cells if cell.study == study]
-        spent = taken[taken["study"] == study]
-        devices = ", ".join(sorted({str(name) for name in spent["device"].dropna()}))
-        done = int((spent["status"] == "done").sum())
-        minutes = sum(cell_seconds(cell) for cell in own) / 60
-        records.append(
-            {
-                "study": study,
-                "cells done": f"{done} of {len(own)}",
-                "GPU minutes expected": f"{minutes:.0f}",
-                "taken": f"{float(spent['value'].sum()) / 60:.0f}" if len(spent) else NOT_MEASURED,
-                "device": devices or MISSING,
-            }
-        )
-    return records
-
-
-def missing_cells(table: pd.DataFrame, cells: LinearCells) -> str:
-    """What was not run, by study.
-
-    Args:
-        table: The table.
-        cells: All cells.
-
-    Returns:
-        Markdown.
-    """
-    done = set(table[table["status"] == "done"]["cell"])
-    lines = []
-    for study in dict.fromkeys(cell.study for cell in cells):
-        own = [cell.name for cell in cells if cell.study == study]
-        lost = [name for name in own if name not in done]
-        if lost:
-            which = "all" if len(lost) == len(own) else ", ".join(f"`{name}`" for name in lost)
-            lines.append(f"- {study}: {counted(len(lost), 'cell')} of {len(own)}: {which}.")
-    return "\n".join(lines) + "\n" if lines else "Nothing: every cell has ended.\n"
 
 
 AGREED = ("agreement", AGREEMENT)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import torch
 
-from lt2theory.experiments.linearization.session import LinearSession, carry_out_linear
+from lt2theory.experiments.linearization.session import carry_out_linear
 from lt2theory.experiments.linearization.studies import study_cells
+from lt2theory.experiments.serial import SerialSession
 from lt2theory.training.lm.step import LmStepper
 from tests.experiments.linearization.cut import cut, make_materials
 
@@ -37,7 +38,7 @@ def main() -> None:
 
     LmStepper.apply = apply  # type: ignore[method-assign]
     cells = small_cells()
-    carry_out_linear(cells, cells, LinearSession(), make_materials(folder, root))
+    carry_out_linear(cells, cells, SerialSession(), make_materials(folder, root))
 
 
 if __name__ == "__main__":

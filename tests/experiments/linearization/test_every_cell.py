@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lt2theory.experiments.linearization.carry import EVALUATION, ROWS, run_cell
+from lt2theory.experiments.cell_folder import ROWS
+from lt2theory.experiments.linearization.carry import EVALUATION, run_cell
 from lt2theory.experiments.linearization.cells import (
     LinearCell,
     SelectionWork,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from lt2theory.experiments.cell_tables import missing_cells, prediction_records
 from lt2theory.experiments.linearization.figures import FIGURES
 from lt2theory.experiments.linearization.fits import fitted, size_points
 from lt2theory.experiments.linearization.own_tables import (
@@ -13,13 +14,12 @@ from lt2theory.experiments.linearization.own_tables import (
     speed_records,
 )
 from lt2theory.experiments.linearization.page import linearization_page, main
+from lt2theory.experiments.linearization.predictions import predictions
 from lt2theory.experiments.linearization.studies import study_cells
 from lt2theory.experiments.linearization.table import TABLE, merge_linear, read_linear_table
 from lt2theory.experiments.linearization.tables import (
-    missing_cells,
     number_records,
     order_records,
-    prediction_records,
 )
 from lt2theory.experiments.linearization.views import KL, ended, mean_share, pooled
 from lt2theory.runs import write_table
@@ -37,7 +37,10 @@ def whole() -> pd.DataFrame:
 
 def verdicts(table: pd.DataFrame) -> dict[str, str]:
     """What became of each prediction, by its first words."""
-    return {record["prediction"][:24]: record["verdict"] for record in prediction_records(table)}
+    return {
+        record["prediction"][:24]: record["verdict"]
+        for record in prediction_records(table, predictions())
+    }
 
 
 def test_the_page_is_what_the_committed_results_give() -> None:

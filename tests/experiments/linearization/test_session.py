@@ -12,9 +12,8 @@ import pytest
 from lt2theory.experiments.linearization.carry import run_cell
 from lt2theory.experiments.linearization.cells import TeacherWork, with_needs
 from lt2theory.experiments.linearization.materials import kept_model
-from lt2theory.experiments.linearization.minutes import cell_seconds, price_factors
+from lt2theory.experiments.linearization.minutes import PRICES, cell_seconds
 from lt2theory.experiments.linearization.session import (
-    LinearSession,
     carry_out_linear,
     chosen_cells,
     linear_plan,
@@ -26,6 +25,7 @@ from lt2theory.experiments.linearization.table import (
     merge_linear,
     read_linear_table,
 )
+from lt2theory.experiments.serial import SerialSession
 from lt2theory.experiments.study_travel import pack, unpack
 from lt2theory.runs import run_status, write_table
 from lt2theory.runs.jsonl import read_lines
@@ -57,7 +57,7 @@ def test_killed_and_continued_gives_the_same_rows(folder: Path, tmp_path: Path) 
     """The first cell has six steps: killed in its third, and again in the second cell."""
     cells = small_cells()
     whole = tmp_path / "whole"
-    ends = carry_out_linear(cells, cells, LinearSession(), make_materials(folder, whole))
+    ends = carry_out_linear(cells, cells, SerialSession(), make_materials(folder, whole))
     assert {end.state for end in ends.values()} == {"done"}
     broken = tmp_path / "broken"
     command = [sys.executable, "-m", "tests.experiments.linearization.killed"]
@@ -65,7 +65,7 @@ def test_killed_and_continued_gives_the_same_rows(folder: Path, tmp_path: Path) 
         done = subprocess.run([*command, folder, broken, step], cwd=ROOT, check=False)
         assert done.returncode == -9
     assert [run_status(broken / cell.run().folder) for cell in cells] == ["done", "unfinished"]
-    ends = carry_out_linear(cells, cells, LinearSession(), make_materials(folder, broken))
+    ends = carry_out_linear(cells, cells, SerialSession(), make_materials(folder, broken))
     assert {end.state: end.message for end in ends.values()} == {"done": ""}
     pd.testing.assert_frame_equal(told(broken), told(whole))
     rows = read_linear_table(whole)
@@ -74,14 +74,14 @@ def test_killed_and_continued_gives_the_same_rows(folder: Path, tmp_path: Path) 
     write_table(tmp_path / TABLE, rows.assign(source=pd.NA))
     assert set(read_linear_table(tmp_path)["source"]) == {"unknown"}
     assert not linear_table((), whole).size
-    again = carry_out_linear(cells, cells, LinearSession(), make_materials(folder, whole))
+    again = carry_out_linear(cells, cells, SerialSession(), make_materials(folder, whole))
     assert again == {}
 
 
 def test_time_that_is_over_leaves_a_checkpoint(folder: Path, tmp_path: Path) -> None:
     cells = small_cells()
     ends = carry_out_linear(
-        cells, cells, LinearSession(seconds=1e-6), make_materials(folder, tmp_path)
+        cells, cells, SerialSession(seconds=1e-6), make_materials(folder, tmp_path)
     )
     assert {end.state for end in ends.values()} <= {"stopped", "waiting"}
     assert read_linear_table(tmp_path)["status"].isin(["unfinished"]).all()
@@ -96,10 +96,10 @@ def test_what_a_cell_needs_comes_before_it_and_travels(folder: Path, tmp_path: P
     assert isinstance(teacher.work, TeacherWork)
     assert [cell.name for cell in chosen_cells(cells, ["sizes-*"])] == [c.name for c in cells]
     here, there = tmp_path / "here", tmp_path / "there"
-    lonely = carry_out_linear(cells, (student,), LinearSession(), make_materials(folder, here))
+    lonely = carry_out_linear(cells, (student,), SerialSession(), make_materials(folder, here))
     assert lonely[student.name].state == "waiting"
     assert lonely[student.name].message == "needs teacher-1m"
-    carry_out_linear(cells, (teacher,), LinearSession(), make_materials(folder, here))
+    carry_out_linear(cells, (teacher,), SerialSession(), make_materials(folder, here))
     packed = pack(here, tmp_path / "packed")
     assert packed.weights == (teacher.run().folder,)
     unpack(tmp_path / "packed", there)
@@ -109,7 +109,7 @@ def test_what_a_cell_needs_comes_before_it_and_travels(folder: Path, tmp_path: P
         strict=True,
     ):
         assert own.equal(other)
-    carry_out_linear(cells, cells, LinearSession(), make_materials(folder, there))
+    carry_out_linear(cells, cells, SerialSession(), make_materials(folder, there))
     assert [row["status"] for row in linear_plan(cells, there)] == ["done", "done"]
     merged = merge_linear([read_linear_table(here), read_linear_table(there / TABLE)])
     assert merged["config_hash"].nunique() == 2
@@ -122,7 +122,7 @@ def test_a_cell_waits_for_what_another_process_works_on(folder: Path, tmp_path: 
     student = cut(known["sizes-gdn-1m-x1-s0"])
     cells = with_needs([student])
     teacher = tmp_path / cells[0].run().folder
-    carry_out_linear(cells, cells[:1], LinearSession(), make_materials(folder, tmp_path))
+    carry_out_linear(cells, cells[:1], SerialSession(), make_materials(folder, tmp_path))
     (teacher / SUMMARY).rename(tmp_path / "summary")
     ended = []
 
@@ -134,7 +134,7 @@ def test_a_cell_waits_for_what_another_process_works_on(folder: Path, tmp_path: 
     release, timer = threading.Event(), threading.Timer(2.0, end)
     with locked(teacher):
         timer.start()
-        session = LinearSession(seconds=600.0)
+        session = SerialSession(seconds=600.0)
         ends = carry_out_linear(cells, cells, session, make_materials(folder, tmp_path))
     assert release.is_set()
     assert ended == ["absent"]
@@ -148,13 +148,13 @@ def test_prices_follow_what_finished_cells_took(folder: Path, tmp_path: Path) ->
     known = {cell.name: cell for cell in study_cells("mixers")}
     done, left = cut(known["mixers-gdn-s0"]), known["mixers-kda-s1"]
     cells = (done, left)
-    assert price_factors(cells, tmp_path) == {}
+    assert PRICES.factors(cells, tmp_path) == {}
     plain = linear_plan((left,), tmp_path)[0]["gpu_minutes"]
     assert plain == pytest.approx(cell_seconds(left) / 60)
-    carry_out_linear(cells, (done,), LinearSession(), make_materials(folder, tmp_path))
+    carry_out_linear(cells, (done,), SerialSession(), make_materials(folder, tmp_path))
     taken = sum(x["device_seconds"] for x in read_lines(tmp_path / done.run().folder / SESSIONS))
     factor = taken / cell_seconds(done)
-    assert price_factors(cells, tmp_path) == {"student-real": pytest.approx(factor)}
+    assert PRICES.factors(cells, tmp_path) == {"student-real": pytest.approx(factor)}
     rows = linear_plan(cells, tmp_path)
     assert rows[1]["gpu_minutes"] == pytest.approx(plain * factor)
     own = study_cells("sizes")[0]
@@ -167,7 +167,7 @@ def test_every_objective_of_the_studies_may_be_a_cuda_graph(folder: Path, tmp_pa
     wanted = tuple(cut(known[name]) for name in ("hybrids-selected-s0", "instruction-tuning-s0"))
     cells = with_needs(wanted)
     materials = make_materials(folder, tmp_path, cuda_graph=True)
-    ends = carry_out_linear(cells, cells, LinearSession(), materials)
+    ends = carry_out_linear(cells, cells, SerialSession(), materials)
     assert {name: (end.state, end.message) for name, end in ends.items()} == {
         cell.name: ("done", "") for cell in cells
     }
@@ -176,7 +176,7 @@ def test_every_objective_of_the_studies_may_be_a_cuda_graph(folder: Path, tmp_pa
 def test_another_text_is_refused(folder: Path, tmp_path: Path) -> None:
     cells = small_cells()[1:]
     materials = make_materials(folder, tmp_path)
-    carry_out_linear(cells, cells, LinearSession(seconds=1e-6), materials)
+    carry_out_linear(cells, cells, SerialSession(seconds=1e-6), materials)
     other = make_materials(folder, tmp_path)
     other.text = folder / "text"
     with pytest.raises(ValueError, match="of another configuration"):
