@@ -19,6 +19,7 @@ from lt2theory.models.fused_block import PackedBlock
 from lt2theory.models.fused_layers import KERNEL_DTYPES, fuse, why_not_fused
 from lt2theory.models.looped import LoopedModel
 from lt2theory.models.static_cache import BY_POSITION, new_buffers
+from lt2theory.ops.autocast import weights_rounded_anew
 from lt2theory.ops.workload import is_interpreting
 
 
@@ -158,7 +159,7 @@ class Decoder:
         for buffer, before in zip(self._changed(), kept, strict=True):
             buffer.copy_(before)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with weights_rounded_anew(), torch.cuda.graph(self._graph):
             self._logits = self._run()
         self._graph.replay()
 

@@ -1,6 +1,7 @@
 """Keeps an op's own precision where its caller runs under autocast."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -21,3 +22,21 @@ def own_precision(device: torch.device) -> AbstractContextManager[object]:
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
     return nullcontext()
+
+
+@contextmanager
+def weights_rounded_anew() -> Iterator[None]:
+    """Inside the block an autocast that is on around it rounds weights anew, to forget them after.
+
+    Autocast keeps what it has rounded until the outermost one ends. A CUDA graph that is recorded
+    inside one would read what was kept before it, which is of that moment and will be freed; and
+    what is rounded while it is recorded exists only when it runs.
+
+    Yields:
+        Nothing.
+    """
+    torch.clear_autocast_cache()
+    try:
+        yield
+    finally:
+        torch.clear_autocast_cache()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from lt2theory.ops.autocast import weights_rounded_anew
 from lt2theory.ops.fused.launching import rehearsal
 
 
@@ -50,6 +51,7 @@ def record(
     graph = torch.cuda.CUDAGraph()
     with (
         without_collection(),
+        weights_rounded_anew(),
         torch.cuda.graph(
             graph,
             pool=None if lender is None else lender.pool(),

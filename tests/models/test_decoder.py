@@ -161,3 +161,23 @@ def test_blocks_beyond_the_buffers() -> None:
     for t in range(4, 9):
         wanted = model(tokens[:, : t + 1], last_logits=1)[:, 0]
         torch.testing.assert_close(decoder.step(tokens[:, t]), wanted, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["toy-gdn", "toy-full-gdn", "toy-window"])
+@torch.no_grad()
+def test_a_graph_recorded_under_autocast_outlives_what_autocast_kept(name: str) -> None:
+    model, tokens = model_of(name).float().cuda(), tokens_of(3, 12).cuda()
+    cache = model.new_cache(3)
+    with torch.autocast("cuda", torch.bfloat16):
+        model(tokens[:, :6], cache)
+        decoder = Decoder(model, cache, capacity=12)
+        decoder.step(tokens[:, 6])
+    # What was freed is given out again, and holds no weights any more.
+    held = [torch.full((size,), torch.nan, device="cuda") for size in (64, 512, 4096) * 50]
+    for t in range(7, 12):
+        found = decoder.step(tokens[:, t])
+        with torch.autocast("cuda", torch.bfloat16):
+            wanted = model(tokens[:, : t + 1], last_logits=1)[:, 0]
+        torch.testing.assert_close(found.float(), wanted.float(), atol=5e-2, rtol=5e-2)
+    assert len(held) == 150

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lt2theory.ops import Factors, run_factors, softmax_attention
-from lt2theory.ops.autocast import own_precision
+from lt2theory.ops.autocast import own_precision, weights_rounded_anew
 
 
 @pytest.mark.parametrize("backend", ["chunked", "reference"])
@@ -53,3 +53,21 @@ def test_outside_autocast_and_on_other_devices_nothing_happens() -> None:
         with own_precision(torch.device("cpu")):
             assert not torch.is_autocast_enabled("cpu")
         assert torch.is_autocast_enabled("cpu")
+
+
+def test_weights_are_rounded_anew_inside_and_not_kept() -> None:
+    weight, x = torch.nn.Parameter(torch.ones(4, 4)), torch.ones(2, 4)
+
+    def product() -> float:
+        return float(torch.nn.functional.linear(x, weight)[0, 0].detach())
+
+    with torch.autocast("cpu", torch.bfloat16):
+        assert product() == 4.0
+        with torch.no_grad():
+            weight.mul_(2)
+        assert product() == 4.0, "autocast keeps what it has rounded"
+        with weights_rounded_anew():
+            assert product() == 8.0
+            with torch.no_grad():
+                weight.mul_(2)
+        assert product() == 16.0
