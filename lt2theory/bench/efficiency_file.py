@@ -3,9 +3,8 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from lt2theory.bench.efficiency_cells import Cell
 from lt2theory.runs import write_json
 from lt2theory.runs.atomic import read_json
 
@@ -15,14 +14,16 @@ SAME = ("device",)
 PACKAGES = ("torch", "triton")
 
 Rows = Iterator[dict[str, Any]]
+C = TypeVar("C")
 
 
-def left_to_do(cells: Sequence[Cell], path: Path) -> list[Cell]:
+def left_to_do(cells: Sequence[C], path: Path, key: Sequence[str] = KEY) -> list[C]:
     """The cells that a file has no row of.
 
     Args:
         cells: All that are wanted.
         path: The file, which may be missing.
+        key: Fields of a cell that name its row.
 
     Returns:
         The others, in the same order.
@@ -31,8 +32,8 @@ def left_to_do(cells: Sequence[Cell], path: Path) -> list[Cell]:
         ValueError: The file holds something else.
     """
     rows = _content(path)["rows"]
-    done = {tuple(row.get(name) for name in KEY) for row in rows}
-    return [cell for cell in cells if tuple(vars(cell)[name] for name in KEY) not in done]
+    done = {tuple(row.get(name) for name in key) for row in rows}
+    return [cell for cell in cells if tuple(vars(cell)[name] for name in key) not in done]
 
 
 def add_rows(

@@ -44,6 +44,10 @@ COMMANDS = {
     "data prepare": Command("data", "prepare", "text files as token shards for language models"),
     "data show": Command("data", "show", "what a corpus holds, its xz -9 baseline, its state"),
     "train": Command("train", "run", "a language model on a prepared corpus, on one or many GPUs"),
+    "train study": Command(
+        "train_study", "run", "language models compared on text, in sessions of minutes"
+    ),
+    "train merge": Command("train_study", "merge", "one table of that study's sessions"),
     "linearize run": Command("linearize", "run", "a softmax model into a linear-time student"),
     "linearize select": Command(
         "linearize_select", "run", "which layers keep softmax, by short distillations"
@@ -76,6 +80,9 @@ COMMANDS = {
     "bench decode": Command("bench", "decode", "a token-step of 1.3B looped models on a GPU"),
     "bench prefill": Command(
         "bench", "prefill", "reading a prompt into 1.3B looped models on a GPU"
+    ),
+    "bench presets": Command(
+        "bench_presets", "presets", "prompt, token-step and training step of the 1.3B presets"
     ),
     "bench efficiency": Command(
         "bench_efficiency", "efficiency", "throughput and memory of the 1.3B models by length"
@@ -189,7 +196,7 @@ def _dispatch(arguments: list[str]) -> int:
         print(version_line())
         return DONE
     words = [word for word in arguments[:2] if not word.startswith("-")]
-    for length in (1, 2):
+    for length in (2, 1):  # `train study` before `train`
         command = COMMANDS.get(" ".join(words[:length]))
         if command is not None and len(words) >= length:
             module = importlib.import_module(f"lt2theory.cli.{command.module}")

@@ -10,12 +10,14 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 START_UP = 120.0
 """Seconds that importing may take, once a process."""
+DOCTOR = "lt2theory.bench.doctor.worker"
+"""The module that does the doctor's jobs."""
 
 Job = dict[str, Any]
 Answer = dict[str, Any]
@@ -42,16 +44,18 @@ def run_jobs(
     limit: float,
     environment: Mapping[str, str],
     suspect: Callable[[Answer], bool],
-) -> Iterator[tuple[Job, Answer | Died]]:
+    module: str = DOCTOR,
+) -> Generator[tuple[Job, Answer | Died], None, None]:
     """Have jobs done in other processes.
 
     Args:
-        jobs: What to do; see `worker.answer`.
-        settings: What a worker process is told: `device`, `imports` and `pinned`.
+        jobs: What to do, as `module` reads it; see `worker.answer` for the doctor's.
+        settings: What a worker process is told; the doctor's `device`, `imports` and `pinned`.
         workers: Processes at a time.
         limit: Seconds that one job may take before its process is killed.
         environment: Variables for the processes, besides those of this one.
         suspect: Whether an answer casts doubt on its process; the process is then replaced.
+        module: What a process runs (`python -m`): a line when it is ready, then one a job.
 
     Yields:
         Every job with its answer, in the order in which they end.
@@ -65,7 +69,7 @@ def run_jobs(
         while waiting or active:
             busy = sum(worker.job is not None for worker in active)
             while len(active) < min(workers, busy + len(waiting)):
-                active.append(_Worker(settings, environment, limit))
+                active.append(_Worker(module, settings, environment, limit))
             for worker in _wait(active):
                 result = worker.result()
                 if result is not None:
@@ -97,7 +101,11 @@ class _Worker:
     """One process, the job that it is at, and until when."""
 
     def __init__(
-        self, settings: Mapping[str, Any], environment: Mapping[str, str], limit: float
+        self,
+        module: str,
+        settings: Mapping[str, Any],
+        environment: Mapping[str, str],
+        limit: float,
     ) -> None:
         self.job: Job | None = None
         self.is_ready = False
@@ -107,7 +115,7 @@ class _Worker:
         self._limit = limit
         self._said = b""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
-        command = [sys.executable, "-m", "lt2theory.bench.doctor.worker", json.dumps(settings)]
+        command = [sys.executable, "-m", module, json.dumps(settings)]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -144,7 +152,7 @@ class _Worker:
             RuntimeError: If it had none: it did not become ready, and no other would.
         """
         if self.job is None:
-            raise RuntimeError(f"a process of the doctor did not start: {self.last_words}")
+            raise RuntimeError(f"a process for jobs did not start: {self.last_words}")
         job, self.job = self.job, None
         return job
 
