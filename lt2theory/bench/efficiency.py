@@ -59,6 +59,14 @@ class Meter:
         """Bytes in use at the highest, since `begin`."""
         return float(torch.cuda.max_memory_allocated())
 
+    def is_alive(self) -> bool:
+        """Whether the device still works: some faults of a kernel end it for the whole process."""
+        try:
+            torch.cuda.synchronize()
+        except Exception:  # noqa: BLE001 - every later call raises what the fault was
+            return False
+        return True
+
     def milliseconds(self, call: Callable[[], Tensor], times: int = 1) -> float:
         """Mean time of calls one after the other.
 
@@ -103,7 +111,8 @@ def measure_cells(
     Yields:
         One row a cell: its fields, `path` (fused, graph, or the pieces of a prefill), `ms`,
         `tokens_per_second`, `peak_gib`, `cache_gib` (told), `parameters_m`, `floor_ms` (of an H200)
-        and `reason`: why it has no numbers, or why a better path was not taken; else None.
+        and `reason`: why it has no numbers, or why a better path was not taken; else None. A fault
+        that the device does not survive gives the last row.
     """
     model: LoopedModel | None = None
     made: tuple[str, str] | None = None
@@ -136,6 +145,8 @@ def measure_cells(
             model.config = changed(own, backend=own_backend)
             row |= _measured(model, cell, meter, steps)
         yield row
+        if row["ms"] is None and not meter.is_alive():
+            return
 
 
 def _does_not_fit(config: LoopedConfig, cell: Cell, memory: float) -> str | None:

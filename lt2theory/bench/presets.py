@@ -86,6 +86,10 @@ class HostMeter(Meter):
         return float("nan")
 
     @override
+    def is_alive(self) -> bool:
+        return True
+
+    @override
     def milliseconds(self, call: Callable[[], Tensor], times: int = 1) -> float:
         begun = time.perf_counter()
         for _ in range(times):
@@ -190,7 +194,7 @@ def measure_presets(
         workers=1,
         limit=limit,
         environment={"PYTHONPATH": os.pathsep.join(search)},
-        suspect=lambda row: "Error" in (row["reason"] or ""),
+        suspect=lambda row: row.get("ms") is None and "Error" in row["reason"],
         module=WORKER,
     )
     for job, answer in answers:

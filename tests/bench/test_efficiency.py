@@ -47,6 +47,9 @@ class Clock(Meter):
     def peak(self) -> float:
         return 2.0**30
 
+    def is_alive(self) -> bool:
+        return self.bytes > 0
+
     def milliseconds(self, call: Any, times: int = 1) -> float:
         begun = time.perf_counter()
         for _ in range(times):
@@ -138,6 +141,20 @@ def test_running_out_of_memory_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None
     out, fine = rows_of(cells, Clock())
     assert (out["ms"], out["reason"]) == (None, "out of memory")
     assert fine["ms"] > 0
+
+
+def test_a_dead_device_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+
+    def breaks(*_: Any, **__: Any) -> None:
+        clock.bytes = 0
+        raise RuntimeError("CUDA error: misaligned address")
+
+    cells = [Cell("gdn", "looped", phase, 1, 16) for phase in ("prefill", "decode", "prefill")]
+    monkeypatch.setattr(efficiency, "decoder_at", breaks)
+    fine, last = rows_of(cells, clock)
+    assert fine["ms"] > 0
+    assert "misaligned address" in last["reason"]
 
 
 def test_sessions_add_to_one_file(tmp_path: Path) -> None:
