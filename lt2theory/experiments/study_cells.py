@@ -22,7 +22,12 @@ from lt2theory.experiments.study_explore import (
     reaches,
     state_sizes,
 )
-from lt2theory.experiments.study_recipes import FAMILIES, recall, settled_recall
+from lt2theory.experiments.study_recipes import (
+    FAMILIES,
+    recall,
+    recall_by_rank,
+    settled_recall,
+)
 from lt2theory.experiments.study_steps import measured_shares, measured_steps
 from lt2theory.experiments.study_words import exact_start, long_parity, words
 from lt2theory.training import CurriculumConfig
@@ -33,8 +38,10 @@ GROUPS = ("S3", "S4", "A5", "S5")
 TWINS = ("Z5", "Z60", "A4xZ5")
 """Solvable: Z60 and A4xZ5 share A5's vocabulary and differ in nothing else."""
 DIAGONAL = ("retnet", "mamba2", "gla", "hgrn2")
-PAIR = ("gdn-window", "full-gdn")
-"""Block (1)'s best two, by `study_views.best_hybrids`; the guess beforehand until it has run."""
+PAIR = ("gdn", "gdn-nsa")
+"""Block (1)'s best two, by `study_views.best_hybrids`, since its arms with four loops have run."""
+SECOND_THOUGHTS = ("softmax", "full-gdn")
+"""Families that the first recipe did not take to 128 swaps with any seed."""
 
 STATES: tuple[LoopState, ...] = ("rescan", "accumulate")
 
@@ -120,10 +127,20 @@ def block_four() -> Cells:
     """One seed of what is left, without any claim.
 
     Returns:
-        Other mixers and other settings of state-based recall; associative recall by state size;
+        State-based recall under the next recipes of families that the first took nowhere near the
+        end, with other mixers and in other settings; associative recall by state size;
         hops by loops; a needle by length; windows by distance; words over all elements.
     """
-    configs = (*more_mixers(), *other_settings(), *state_sizes(), *hops(), *needles(), *reaches())
+    others = [recall_by_rank(name, rank) for name in SECOND_THOUGHTS for rank in (2, 3)]
+    configs = (
+        *others,
+        *more_mixers(),
+        *other_settings(),
+        *state_sizes(),
+        *hops(),
+        *needles(),
+        *reaches(),
+    )
     configs += all_letters()
     return tuple(_cell(4, config, exploratory=True, expected_steps=200) for config in configs)
 

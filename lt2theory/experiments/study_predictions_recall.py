@@ -71,7 +71,8 @@ def recall_predictions() -> tuple[Prediction, ...]:
         ),
         Prediction(
             "small-beta",
-            f"With beta in (0, 1) {' and '.join(PAIR)} reach a lower stage than with (0, 2).",
+            f"With beta in (0, 1) {' and '.join(PAIR)} reach a lower stage than with (0, 2). (Put "
+            "about block 1's best two before any such cell ran; the guess had been others.)",
             EXPECTED,
             "Medians over seeds, of both.",
             _small_beta,

@@ -8,7 +8,7 @@ that are compared. The word problems are in `experiments.study_words`.
 from typing import Literal, NamedTuple
 
 from lt2theory.experiments.recipes import LoopState, Supervision
-from lt2theory.experiments.study_chosen import RECALL, RECALL_BY_FAMILY
+from lt2theory.experiments.study_chosen import RECALL, RECALL_BY_FAMILY, RECALL_NEXT
 from lt2theory.models import LoopedConfig
 from lt2theory.training import CurriculumConfig, TaskConfig
 
@@ -132,6 +132,27 @@ def settled_recall(seed: int = 0) -> CurriculumConfig:
     """
     config = recall("gdn-window", seed=seed)
     changes = {"label": f"{config.label}-settled", "min_steps": SETTLED}
+    return config.model_copy(update=changes)
+
+
+def recall_by_rank(family: str, rank: int, seed: int = 0) -> CurriculumConfig:
+    """A family with four loops under another recipe of its search.
+
+    Args:
+        family: A key of `RECALL_NEXT`.
+        rank: The recipe's rank, 2 or 3.
+        seed: Seed of weights and data.
+
+    Returns:
+        The headline setting otherwise.
+    """
+    config = recall(family, seed=seed)
+    optimiser, fields = RECALL_NEXT[family][rank - 2]
+    changes = {
+        "label": f"{config.label}-rank{rank}",
+        "optimiser": optimiser,
+        "model": config.model.model_copy(update=fields),
+    }
     return config.model_copy(update=changes)
 
 

@@ -1,12 +1,21 @@
 """The cells of the study: what is compared, with how many seeds, and in which order."""
 
 from collections import Counter
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from lt2theory.experiments.cells import Cell, in_order
 from lt2theory.experiments.studies import studies
-from lt2theory.experiments.study_cells import GROUPS, PAIR, S3_SEEDS, SEEDS, loops
+from lt2theory.experiments.study_cells import (
+    GROUPS,
+    PAIR,
+    S3_SEEDS,
+    SECOND_THOUGHTS,
+    SEEDS,
+    loops,
+)
 from lt2theory.experiments.study_recipes import (
     FAMILIES,
     HEADLINE,
@@ -16,6 +25,8 @@ from lt2theory.experiments.study_recipes import (
 )
 from lt2theory.experiments.study_words import LENGTHS, exact_start, words
 from lt2theory.training import CurriculumConfig
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +67,21 @@ def test_block_one_is_the_headline_setting(cells: dict[str, Cell]) -> None:
         assert cell.config.stages == RUNGS
         assert cell.config.optimiser.learning_rate <= 1e-3
         assert cell.config.min_steps == (SETTLED if cell.config.label == settled else 0)
+
+
+def test_further_recipes_are_those_of_the_search(cells: dict[str, Cell]) -> None:
+    found = pd.read_csv(ROOT / "results" / "study-tuning.csv", keep_default_na=False)
+    for family in SECOND_THOUGHTS:
+        tried = found[found["arm"] == f"recall-{family}-t4"]["setting"].tolist()
+        for rank in (1, 2, 3):
+            suffix = "" if rank == 1 else f"-rank{rank}"
+            config = cells[f"recall-{family}-t4{suffix}-s0"].config
+            optimiser, model = config.optimiser, config.model
+            assert tried[rank - 1] == (
+                f"learning_rate {optimiser.learning_rate}, weight_decay {optimiser.weight_decay}, "
+                f"betas {optimiser.betas}, init_std {model.init_std}, "
+                f"embedding_std {model.embedding_std}"
+            )
 
 
 def test_word_problems_cross_semantics_loops_and_beta(cells: dict[str, Cell]) -> None:

@@ -177,10 +177,10 @@ def recall_table(outcome: Any, make_evidence: Any, reached: dict[str, Sequence[i
         ("loops-help", {f"{f}-t{t}": (8 * t,) * 3 for f in FAMILIES for t in (1, 4)}, KEPT),
         ("loops-help", {"gdn-t1": (8, 8, 8), "gdn-t4": (4, 4, 64)}, BROKEN),
         ("loops-help", {"gdn-t1": (8, 8, 8), "gdn-t4": (64, 64, 64)}, OPEN),
-        ("small-beta", {f"{f}-t4{b}": (n,) * 3 for f in ("gdn-window", "full-gdn")
+        ("small-beta", {f"{f}-t4{b}": (n,) * 3 for f in ("gdn", "gdn-nsa")
                         for b, n in (("", 64), ("-beta1", 32))}, KEPT),
-        ("small-beta", {"gdn-window-t4": (64,) * 3, "gdn-window-t4-beta1": (64,) * 3}, BROKEN),
-        ("small-beta", {"gdn-window-t4": (64,) * 3, "gdn-window-t4-beta1": (8,) * 2}, OPEN),
+        ("small-beta", {"gdn-nsa-t4": (64,) * 3, "gdn-nsa-t4-beta1": (64,) * 3}, BROKEN),
+        ("small-beta", {"gdn-nsa-t4": (64,) * 3, "gdn-nsa-t4-beta1": (8,) * 2}, OPEN),
     ],
 )  # fmt: skip
 def test_stages_of_recall(
