@@ -17,7 +17,7 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests conformance conformance-check performance performance-check efficiency efficiency-check notebooks notebooks-sync study study-check linearization linearization-check ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests gpu-tests conformance conformance-check performance performance-check efficiency efficiency-check notebooks notebooks-sync study study-check linearization linearization-check ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
@@ -58,6 +58,12 @@ tests: $(STAMP)
 slow-tests: $(STAMP)
 	@mkdir -p $(RESULTS)
 	$(PYTEST) -m "slow and not interpreter" --junitxml=$(RESULTS)/slow.xml --conformance=$(CONFORMANCE)/slow.json
+
+# What needs a CUDA device, which every other set reports as skipped. The kernels of FLA are tuned for
+# minutes on a machine that has not run them.
+gpu-tests: $(STAMP)
+	@mkdir -p $(RESULTS)
+	$(PYTEST) --dist worksteal -m gpu --junitxml=$(RESULTS)/gpu.xml
 
 # FLA's kernels on this CPU: tests/fla_interpreter.py says how.
 interpreter-tests: $(STAMP)
