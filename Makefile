@@ -152,4 +152,4 @@ docs: $(STAMP)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf build dist docs/_build docs/_notebooks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

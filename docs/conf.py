@@ -1,7 +1,9 @@
 """Sphinx: Markdown pages, and the interface from the docstrings of the packages."""
 
 import re
+import shutil
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -10,10 +12,13 @@ project = "lt2theory"
 author = "The lt2theory developers"
 version = release = installed_version("lt2theory")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+
+# `make notebooks` is what executes them; here they are to be read.
+nb_execution_mode = "off"
 
 # Docstrings put code in single backticks.
 default_role = "code"
@@ -47,10 +52,24 @@ def escape_bars(_: Sphinx, what: str, name: str, obj: Any, options: Any, lines: 
         lines[number] = "".join(parts)
 
 
+def copy_notebooks(app: Sphinx, _: Any) -> None:
+    """Bring the notebooks to where Sphinx reads pages.
+
+    Args:
+        app: Sphinx.
+    """
+    pages = Path(app.srcdir, "_notebooks")
+    shutil.rmtree(pages, ignore_errors=True)
+    pages.mkdir()
+    for path in sorted(Path(app.srcdir).parent.glob("notebooks/*.ipynb")):
+        shutil.copy(path, pages)
+
+
 def setup(app: Sphinx) -> None:
     """Register what this file adds.
 
     Args:
         app: Sphinx.
     """
+    app.connect("config-inited", copy_notebooks)
     app.connect("autodoc-process-docstring", escape_bars)
