@@ -17,14 +17,14 @@ export MPLBACKEND ?= Agg
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .NOTPARALLEL:
-.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests gpu-tests conformance conformance-check performance performance-check efficiency efficiency-check notebooks notebooks-sync study study-check linearization linearization-check ledger-fast ledger wheel docs clean
+.PHONY: demo test check install lint types imports tests slow-tests interpreter-tests harness-tests gpu-tests conformance conformance-check performance performance-check efficiency efficiency-check notebooks notebooks-sync study study-check linearization linearization-check language language-check ledger-fast ledger wheel docs clean
 
 demo: $(STAMP)
 	@$(BIN)/lt2 demo $(ARGS)
 
 test: lint types imports tests ledger-fast
 
-check: test slow-tests interpreter-tests harness-tests notebooks conformance-check performance-check efficiency-check study-check linearization-check ledger wheel docs
+check: test slow-tests interpreter-tests harness-tests notebooks conformance-check performance-check efficiency-check study-check linearization-check language-check ledger wheel docs
 
 install: $(STAMP)
 
@@ -127,6 +127,13 @@ linearization: $(STAMP)
 
 linearization-check: $(STAMP)
 	$(BIN)/python -m lt2theory.experiments.linearization.page --check
+
+# The same for docs/language-study.md and its figures, from results/language-study.parquet.
+language: $(STAMP)
+	$(BIN)/python -m lt2theory.experiments.language.page
+
+language-check: $(STAMP)
+	$(BIN)/python -m lt2theory.experiments.language.page --check
 
 # The claims of proofs_checks/, each with its evidence; docs/theory.md says what they are.
 ledger-fast: $(STAMP)

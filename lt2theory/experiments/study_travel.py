@@ -14,6 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lt2theory.experiments.language.cells import KIND as LANGUAGE_CELL
+from lt2theory.experiments.language.table import TABLE as LANGUAGE_TABLE
+from lt2theory.experiments.language.table import merge_language, read_language_table
 from lt2theory.experiments.linearization.cells import KIND as LINEARIZE_CELL
 from lt2theory.experiments.linearization.table import TABLE as LINEAR_TABLE
 from lt2theory.experiments.linearization.table import merge_linear, read_linear_table
@@ -146,13 +149,14 @@ def unpack(source: Path, root: Path) -> list[str]:
 _TABLES = (
     (TABLE, read_study_table, merge),
     (LINEAR_TABLE, read_linear_table, merge_linear),
+    (LANGUAGE_TABLE, read_language_table, merge_language),
 )
 """Tables of studies, how each is read, and how several are merged."""
 
 
 def _gives_weights(run: RunFolder) -> bool:
     """Whether somebody still reads the weights of a finished run."""
-    if run.kind == LINEARIZE_CELL:
+    if run.kind in (LINEARIZE_CELL, LANGUAGE_CELL):
         return run.status == "done" and bool(run.checkpoints())
     return is_measurable(run)
 

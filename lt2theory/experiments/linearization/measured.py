@@ -48,19 +48,20 @@ def teacher_rows(rows: Rows, corpus: Corpus) -> Rows:
     return own
 
 
-def stage_rows(folder: Path, stage: str, before: int) -> Rows:
+def stage_rows(folder: Path, stage: str, before: int, *, model: str = "student") -> Rows:
     """The course of a stage's loss, and how fast it went.
 
     Args:
         folder: The stage's run.
         stage: Its name.
         before: Steps done before it.
+        model: Of what the rows are said.
 
     Returns:
         Rows of the parts `curve` and `cost`.
     """
     run = RunFolder.open(folder)
-    place = {"model": "student", "kind": stage}
+    place = {"model": model, "kind": stage}
     records = [one for one in run.metrics() if one.get("split") == "train"]
     chosen = np.unique(np.linspace(0, len(records) - 1, min(CURVE_POINTS, len(records))).round())
     rows: Rows = [

@@ -67,18 +67,18 @@ KL = Place("recovery", "kl", "pair")
 AGREEMENT = Place("recovery", "agreement", "pair")
 
 
-def ended(table: pd.DataFrame, study: str) -> pd.DataFrame:
+def ended(table: pd.DataFrame, study: str | None = None) -> pd.DataFrame:
     """Rows of a study's cells that are done and did not diverge.
 
     Args:
-        table: A table of `linear_table` or `merge_linear`.
-        study: The study.
+        table: A table of cells that are done or not.
+        study: The study; None for all.
 
     Returns:
         The rows; of a cell that was run at several budgets those of the largest.
     """
     done = (table["status"] == "done") & (table["outcome"] == "finished")
-    rows = table[done & (table["study"] == study)]
+    rows = table[done if study is None else done & (table["study"] == study)]
     if rows.empty:
         return rows
     runs = rows.drop_duplicates("config_hash").sort_values("tokens", kind="stable")

@@ -57,7 +57,7 @@ def ratio_interval(
     value, n = float(sums.sum() / sizes.sum()), len(sums)
     if n == 1:
         return Estimate(value, np.nan, np.nan, 1)
-    drawn = _counts(n, seed)
+    drawn = document_draws(n, seed)
     ratios = (drawn @ sums) / (drawn @ sizes)
     low, high = np.quantile(ratios, (0.025, 0.975))
     return Estimate(value, float(low), float(high), n)
@@ -93,8 +93,16 @@ def share_interval(right: Shaped[np.ndarray, " n"]) -> Estimate:
     return Estimate(mean, ends.low, ends.high, len(right))
 
 
-def _counts(n: int, seed: int) -> Float[np.ndarray, "resamples n"]:
-    """How often each document is drawn."""
+def document_draws(n: int, seed: int) -> Float[np.ndarray, "resamples n"]:
+    """How often a bootstrap draws each document, the same for everything that was measured on them.
+
+    Args:
+        n: Documents.
+        seed: Seed of the draws.
+
+    Returns:
+        Counts of `RESAMPLES` draws of n documents.
+    """
     rng = np.random.Generator(np.random.Philox(seed))
     drawn: np.ndarray = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
     return drawn.astype(np.float64)

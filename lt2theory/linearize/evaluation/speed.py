@@ -11,6 +11,7 @@ from lt2theory.linearize.evaluation.intervals import Estimate
 from lt2theory.linearize.evaluation.pair import EvaluationConfig, Pair
 from lt2theory.linearize.evaluation.table import Measured
 from lt2theory.models import Decoder, LoopedModel, prefill
+from lt2theory.training.runtime import Runtime
 
 _AT_ONCE = 4096
 """Tokens of all rows that one call of a prefill reads."""
@@ -30,20 +31,34 @@ def speed_rows(pair: Pair, config: EvaluationConfig) -> list[Measured]:
         `prefill_ms` (of the second reading), `decode_ms` (a step of all rows, through `Decoder`:
         the median, between the 2.5th and 97.5th percentile of the steps) and on a GPU `peak_mib`.
     """
-    return [row for name, model in pair.models() for row in _of_model(name, model, pair, config)]
+    return [
+        row
+        for name, model in pair.models()
+        for row in speed_of(name, pair.decoding(model), pair.runtime, config)
+    ]
 
 
-def _of_model(
-    name: str, model: LoopedModel, pair: Pair, config: EvaluationConfig
+def speed_of(
+    name: str, model: LoopedModel, runtime: Runtime, config: EvaluationConfig
 ) -> Iterator[Measured]:
-    model = pair.decoding(model)
+    """Speed and memory of one model.
+
+    Args:
+        name: What the rows call it.
+        model: The model, on the device of the runtime and in its dtype.
+        runtime: Device and precision.
+        config: As for `speed_rows`.
+
+    Yields:
+        As `speed_rows`, of that model.
+    """
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     yield Measured(part="speed", model=name, metric="weights_mib", value=weights / _MIB)
     for length in config.speed_lengths:
         limit = model.config.max_length
         if limit is not None and length + config.speed_steps + 1 > limit:
             continue
-        with pair.runtime.alone():
+        with runtime.alone():
             found = _at_length(model, length, config)
         for metric, one in found.items():
             yield Measured.of(one, part="speed", model=name, length=length, metric=metric)

@@ -24,9 +24,8 @@ def small_cells():  # type: ignore[no-untyped-def]
     return tuple(cut(known[name], steps=2) for name in NAMES)
 
 
-def main() -> None:
-    folder, root, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    torch.set_num_threads(1)
+def kill_in(step: int) -> None:
+    """Kill this process after so many steps, counted from here."""
     taken = 0
 
     def apply(self: LmStepper, rate: float) -> None:
@@ -37,6 +36,12 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     LmStepper.apply = apply  # type: ignore[method-assign]
+
+
+def main() -> None:
+    folder, root, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(1)
+    kill_in(step)
     cells = small_cells()
     carry_out_linear(cells, cells, SerialSession(), make_materials(folder, root))
 

@@ -1,0 +1,1 @@
+"""The study of looped language models on text: ratios, gates, loop states, stability, loops."""
