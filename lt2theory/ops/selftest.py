@@ -17,11 +17,17 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from lt2theory.ops.agreement import measure_agreement
+from lt2theory.ops.agreement import Computation, measure_agreement
 from lt2theory.ops.autocast import own_precision
 from lt2theory.ops.factors import Factors
 from lt2theory.ops.reference import reference_recurrence
-from lt2theory.ops.selftest_verdicts import ShapeClass, Verdict, read_verdict, write_verdict
+from lt2theory.ops.selftest_verdicts import (
+    ShapeClass,
+    Tested,
+    Verdict,
+    read_verdict,
+    write_verdict,
+)
 
 Runner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
 
@@ -29,10 +35,10 @@ Runner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
 # precision; float32 is multiplied as TensorFloat-32 in places, as exactly as float16.
 TOLERANCES = {torch.float32: 5e-3, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 
-_LENGTH = 131  # two full chunks of 64 and a short one of odd length
-_BATCH = 2
+LENGTH = 131  # two full chunks of 64 and a short one of odd length
+BATCH = 2
 
-_VERDICTS: dict[ShapeClass, Verdict] = {}
+_VERDICTS: dict[Tested, Verdict] = {}
 
 
 def find_verdict(shape: ShapeClass, run: Runner) -> Verdict:
@@ -45,10 +51,23 @@ def find_verdict(shape: ShapeClass, run: Runner) -> Verdict:
     Returns:
         The verdict.
     """
+    return recall(shape, lambda: run_self_test(shape, run))
+
+
+def recall(shape: Tested, measure: Callable[[], Verdict]) -> Verdict:
+    """The verdict on any class: known in this process, read from disk, or measured now.
+
+    Args:
+        shape: The class.
+        measure: Measures it.
+
+    Returns:
+        The verdict.
+    """
     if shape not in _VERDICTS:
         verdict = read_verdict(shape)
         if verdict is None:
-            verdict = run_self_test(shape, run)
+            verdict = measure()
             if verdict.error is not None:  # what did not finish may be a matter of the moment
                 write_verdict(shape, verdict)
         _VERDICTS[shape] = verdict
@@ -65,22 +84,42 @@ def run_self_test(shape: ShapeClass, run: Runner) -> Verdict:
     Returns:
         The verdict; an exception in the kernel is a failure.
     """
-    tolerance = TOLERANCES[shape.dtype]
     generator = torch.Generator().manual_seed(640)
-    problem = _make_problem(shape, generator)
+    return judge(
+        partial(_compute, run),
+        partial(_compute, reference_recurrence),
+        _make_problem(shape, generator),
+        generator=generator,
+    )
+
+
+def judge(
+    candidate: Computation,
+    reference: Computation,
+    inputs: Mapping[str, Tensor],
+    *,
+    generator: torch.Generator,
+) -> Verdict:
+    """Compare a kernel with its reference in float64, whatever the caller's contexts are.
+
+    Args:
+        candidate: The kernel.
+        reference: What it is judged by.
+        inputs: Floating tensors, among them `q`, whose dtype and device are those of the class.
+        generator: Source of the weights of outputs, on the CPU.
+
+    Returns:
+        The verdict; an exception of the kernel is a failure.
+    """
+    tolerance = TOLERANCES[inputs["q"].dtype]
     with ExitStack() as own:
         # A call inside a checkpointed part must not add to what that part is seen to save.
         own.enter_context(saved_tensors_hooks(_itself, _itself))
         own.enter_context(torch.inference_mode(False))
         own.enter_context(torch.enable_grad())
-        own.enter_context(own_precision(problem["q"].device))
+        own.enter_context(own_precision(inputs["q"].device))
         try:
-            agreement = measure_agreement(
-                partial(_compute, run),
-                partial(_compute, reference_recurrence),
-                problem,
-                generator=generator,
-            )
+            agreement = measure_agreement(candidate, reference, inputs, generator=generator)
         except Exception as stop:  # noqa: BLE001 - whatever stops the kernel, it is not usable
             return Verdict(False, f"{type(stop).__name__}: {str(stop)[:200]}", None, tolerance)
     gradients = {f"gradient of {name}": e for name, e in agreement.gradients.items()}
@@ -97,7 +136,7 @@ def _itself(tensor: Tensor) -> Tensor:
 
 def _make_problem(shape: ShapeClass, generator: torch.Generator) -> dict[str, Tensor]:
     """Random inputs of the class, drawn on the CPU."""
-    steps = (_BATCH, _LENGTH, 1, shape.num_heads)
+    steps = (BATCH, LENGTH, 1, shape.num_heads)
 
     def normal(*size: int) -> Tensor:
         return torch.randn(*size, generator=generator, dtype=torch.float64)
@@ -105,10 +144,10 @@ def _make_problem(shape: ShapeClass, generator: torch.Generator) -> dict[str, Te
     # Keys that resemble one another, as positive features do, make erasures matter.
     keys = torch.nn.functional.normalize(normal(*steps, shape.key_width) + 0.5, dim=-1)
     problem = {
-        "q": normal(_BATCH, _LENGTH, shape.num_heads, shape.key_width),
+        "q": normal(BATCH, LENGTH, shape.num_heads, shape.key_width),
         "k": keys,
         "v": normal(*steps, shape.value_width),
-        "state": normal(_BATCH, shape.num_heads, shape.key_width, shape.value_width),
+        "state": normal(BATCH, shape.num_heads, shape.key_width, shape.value_width),
     }
     if shape.decay != "none":
         size = (*steps, shape.key_width) if shape.decay == "vector" else steps

@@ -5,7 +5,7 @@ import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -15,9 +15,18 @@ from lt2theory.ops.workload import RecurrenceWorkload
 _FORMAT = 1  # raised whenever the self-test itself changes, so that old verdicts lapse
 
 
+@runtime_checkable
+class Tested(Protocol):
+    """What a verdict holds for; hashable."""
+
+    def key(self) -> dict[str, Any]:
+        """What has to be the same for a verdict to hold: JSON values, versions among them."""
+        ...
+
+
 @dataclass(frozen=True)
 class ShapeClass:
-    """What a verdict holds for.
+    """What a verdict on a kernel of the recurrence holds for.
 
     Attributes:
         kernel: Name of the kernel.
@@ -54,12 +63,11 @@ class ShapeClass:
         Returns:
             Its class.
         """
-        on_gpu = workload.device == "cuda"
-        index = workload.device_index
+        device, model = name_of_device(workload.device, workload.device_index)
         return cls(
             kernel=kernel,
-            device=f"cuda:{index}" if on_gpu else workload.device,
-            device_name=torch.cuda.get_device_name(index) if on_gpu else workload.device,
+            device=device,
+            device_name=model,
             dtype=workload.dtype,
             num_heads=workload.num_heads,
             key_width=workload.key_width,
@@ -71,10 +79,37 @@ class ShapeClass:
 
     def key(self) -> dict[str, Any]:
         """What has to be the same for a verdict to hold: JSON values, versions among them."""
-        named = {**asdict(self), "dtype": str(self.dtype), "format": _FORMAT}
-        del named["device"]  # the model counts, not which of several it is
-        versions = {name: installed_version(name) for name in ("torch", "triton", "fla-core")}
-        return {**named, "versions": versions}
+        return named_versions(asdict(self))
+
+
+def named_versions(named: dict[str, Any]) -> dict[str, Any]:
+    """The key of a class.
+
+    Args:
+        named: Its fields, a `device` and a `dtype` among them.
+
+    Returns:
+        JSON values: the fields but for the device, since the model counts and not which of several
+        it is, and the versions that compile a kernel.
+    """
+    fields = {name: x for name, x in named.items() if name != "device"}
+    versions = {name: installed_version(name) for name in ("torch", "triton", "fla-core")}
+    return {**fields, "dtype": str(named["dtype"]), "format": _FORMAT, "versions": versions}
+
+
+def name_of_device(kind: str, index: int) -> tuple[str, str]:
+    """What a class says of a device.
+
+    Args:
+        kind: Its type.
+        index: Which of several GPUs it is.
+
+    Returns:
+        Type and index as torch has them, and the name of the model.
+    """
+    if kind != "cuda":
+        return kind, kind
+    return f"cuda:{index}", torch.cuda.get_device_name(index)
 
 
 @dataclass(frozen=True)
@@ -118,13 +153,13 @@ def cache_dir() -> Path:
     return (Path(xdg) if xdg else Path.home() / ".cache") / "lt2theory"
 
 
-def _path(shape: ShapeClass) -> Path:
+def _path(shape: Tested) -> Path:
     """The file of a class's verdict."""
     name = hashlib.sha256(repr(sorted(shape.key().items())).encode()).hexdigest()[:24]
     return cache_dir() / "selftest" / f"{name}.json"
 
 
-def read_verdict(shape: ShapeClass) -> Verdict | None:
+def read_verdict(shape: Tested) -> Verdict | None:
     """The verdict on disk.
 
     Args:
@@ -145,7 +180,7 @@ def read_verdict(shape: ShapeClass) -> Verdict | None:
     return verdict if sound and isinstance(verdict.tolerance, float) else None
 
 
-def write_verdict(shape: ShapeClass, verdict: Verdict) -> None:
+def write_verdict(shape: Tested, verdict: Verdict) -> None:
     """Keep a verdict; a cache that cannot be written is no reason to stop.
 
     Args:
