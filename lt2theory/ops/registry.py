@@ -35,6 +35,8 @@ class Backend(Generic[Workload, Runner]):
         name: Its name.
         load: Returns the implementation; imports what it needs only then.
         merit: Why `auto` takes it where it does.
+        lacks: Why there is nothing of its kind for a workload, so that its name is answered as an
+            op's without such a backend is, or None.
         refuses: Why it cannot do a workload at all, or None where it can.
         declines: Why `auto` passes it over though it could do the workload, or None.
         describes: What it would do with a workload, as part of the reason, or None.
@@ -45,6 +47,7 @@ class Backend(Generic[Workload, Runner]):
     name: str
     load: Callable[[], Runner]
     merit: str
+    lacks: Callable[[Workload], str | None] = _never
     refuses: Callable[[Workload], str | None] = _never
     declines: Callable[[Workload], str | None] = _never
     describes: Callable[[Workload], str | None] = _never
@@ -110,13 +113,25 @@ class Registry(Generic[Workload, Runner]):
         """The names that can be asked for, `auto` among them."""
         return ("auto", *sorted(entry.name for entry in self.backends))
 
+    def names_for(self, workload: Workload) -> tuple[str, ...]:
+        """The names of the backends that there are for a workload, refusing ones among them.
+
+        Args:
+            workload: What is to be computed.
+
+        Returns:
+            As `names`, without those that the op lacks for it.
+        """
+        lacked = {entry.name for entry in self.backends if entry.lacks(workload) is not None}
+        return tuple(name for name in self.names if name not in lacked)
+
     def choose(self, workload: Workload, backend: str = "auto") -> Choice[Workload, Runner]:
         """Take the backend asked for, or the best one.
 
         Args:
             workload: What is to be computed.
-            backend: A name in `BACKENDS`. One that this op does not have (no kernel of that kind
-                exists) is answered as `auto` is, and the choice says so.
+            backend: A name in `BACKENDS`. One that this op does not have, or lacks for the workload
+                (no kernel of that kind exists), is answered as `auto` is, and the choice says so.
 
         Returns:
             The choice with its reasons.
@@ -127,8 +142,8 @@ class Registry(Generic[Workload, Runner]):
         known = dict.fromkeys((*BACKENDS, *self.names))
         if backend not in known:
             raise ValueError(unknown_name(f"backend of {self.op}", backend, known))
-        if backend in self.names and backend != "auto":
-            entry = next(entry for entry in self.backends if entry.name == backend)
+        named = next((entry for entry in self.backends if entry.name == backend), None)
+        if (entry := named) is not None and entry.lacks(workload) is None:
             objection = entry.refuses(workload) or entry.fails(workload)
             if objection is not None:
                 raise ValueError(f"backend {backend!r} cannot run this {self.op}: {objection}")
@@ -137,7 +152,8 @@ class Registry(Generic[Workload, Runner]):
         if backend not in self.names:
             passed_over.append((backend, f"{self.op} has no such backend"))
         for entry in self.backends:
-            objection = entry.refuses(workload) or entry.declines(workload)
+            objection = entry.lacks(workload) or entry.refuses(workload)
+            objection = objection or entry.declines(workload)
             objection = objection or _not_repeatable(entry.name) or entry.fails(workload)
             if objection is None:
                 return Choice(entry, entry.reason(entry.merit, workload), tuple(passed_over))

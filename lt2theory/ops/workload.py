@@ -83,7 +83,7 @@ class RecurrenceWorkload:
             own_write=factors.write is not None,
             gradients=_records(factors),
             tf32=_tf32_allowed(device.type),
-            transformed=torch._C._functorch.peek_interpreter_stack() is not None,
+            transformed=_is_transformed(),
             architecture=_architecture(index) if device.type == "cuda" else "",
             device_index=index,
         )
@@ -93,6 +93,11 @@ def _records(factors: Factors) -> bool:
     """Whether autograd needs derivatives of any of the factors."""
     tensors = (factors.q, factors.k, factors.v, factors.log_decay, factors.beta, factors.write)
     return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
+def _is_transformed() -> bool:
+    """Whether a transform of torch.func is active."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _tf32_allowed(device: str) -> bool:
@@ -125,6 +130,9 @@ class AttentionWorkload:
         value_width: Value width of a head.
         window: Keys that a query sees, or None for all.
         segmented: Whether there are segments.
+        key_heads: Key heads.
+        transformed: Whether a transform of torch.func (vmap, jvp) is active.
+        device_index: Index of the GPU, 0 without one.
     """
 
     device: str
@@ -136,6 +144,9 @@ class AttentionWorkload:
     value_width: int
     window: int | None
     segmented: bool
+    key_heads: int = 1
+    transformed: bool = False
+    device_index: int = 0
 
     @classmethod
     def of(cls, problem: AttentionProblem) -> "AttentionWorkload":
@@ -157,6 +168,9 @@ class AttentionWorkload:
             value_width=problem.v.shape[3],
             window=problem.window,
             segmented=problem.query_segments is not None,
+            key_heads=problem.k.shape[2],
+            transformed=_is_transformed(),
+            device_index=problem.q.device.index or 0,
         )
 
 

@@ -33,7 +33,7 @@ NSA_OF_FLA = (
 UNSERVED = {
     (mixer, "triton"): "its kernels have one decay a head, not one a channel"
     for mixer in ("gla", "hgrn2", "kda")
-}
+} | {("full", "triton"): "its kernels are for windows alone"}
 """Mixers that a backend of their op refuses, and why."""
 
 

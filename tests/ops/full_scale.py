@@ -11,7 +11,8 @@ from torch import Tensor
 
 from lt2theory.bench.decode import full_scale
 from lt2theory.models import Decoder, LoopedConfig, LoopedModel
-from lt2theory.ops import Factors
+from lt2theory.ops import AttentionProblem, Factors
+from lt2theory.ops.attention_triton import triton_attention
 from lt2theory.ops.fused.add_norm import fused_add_rms_norm
 from lt2theory.ops.fused.gated_norm import fused_gated_rms_norm
 from lt2theory.ops.fused.loop_residual import fused_loop_residual
@@ -76,6 +77,13 @@ def _heads(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
+def window(dtype: torch.dtype) -> None:
+    segments = torch.zeros(1, _LENGTH, dtype=torch.int64)
+    for ids in (None, segments):
+        problem = AttentionProblem(*_heads(dtype), 64, 0.1, ids, ids)
+        _differentiate(triton_attention(problem))
+
+
 def nsa(dtype: torch.dtype) -> None:
     gates = _leaf(1, _LENGTH, 2, 3, dtype=dtype)
     problem = BlockSparseProblem(
@@ -101,6 +109,8 @@ LAUNCHES: Sequence[tuple[Callable[[torch.dtype], None], torch.dtype]] = (
     (delta_rule_inputs, FLOAT32),
     (delta_rule_inputs, BFLOAT16),
     (rows, BFLOAT16),
+    (window, BFLOAT16),
+    (window, FLOAT32),
     (nsa, BFLOAT16),
     (dsa, BFLOAT16),
 )

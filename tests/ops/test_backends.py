@@ -11,7 +11,7 @@ from lt2theory.ops.registry import Backend, Registry
 
 def test_names():
     assert RECURRENCES.names == ("auto", "chunked", "fla", "reference", "triton")
-    assert ATTENTIONS.names == ("auto", "chunked", "fla", "reference")
+    assert ATTENTIONS.names == ("auto", "chunked", "fla", "reference", "triton")
 
 
 def test_auto_takes_chunks_for_sequences_and_the_loop_for_a_step(make_factors):
@@ -36,6 +36,23 @@ def test_unknown_name(make_factors):
 def test_a_backend_that_an_op_lacks_is_answered_as_auto_is():
     registry = Registry("division", (Backend(name="any", load=lambda: str, merit="always"),))
     assert str(registry.choose(3, "fla")) == "any: always; not fla: division has no such backend"
+
+
+def test_a_backend_that_is_lacking_for_a_workload_is_answered_as_auto_is():
+    entry = Backend(
+        name="triton",
+        load=lambda: str,
+        merit="halves",
+        lacks=lambda n: "it halves even numbers alone" if n % 2 else None,
+        declines=lambda n: "small" if n < 3 else None,
+    )
+    registry = Registry("division", (entry, Backend("chunked", lambda: str, "always")))
+    said = "chunked: always; not triton: it halves even numbers alone"
+    assert str(registry.choose(5, "triton")) == str(registry.choose(5)) == said
+    assert registry.choose(2, "triton").backend is entry
+    assert registry.choose(2).backend.name == "chunked"
+    assert registry.names_for(5) == ("auto", "chunked")
+    assert registry.names_for(2) == registry.names == ("auto", "chunked", "triton")
 
 
 def test_attention_choice():

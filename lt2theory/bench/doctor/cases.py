@@ -8,8 +8,16 @@ import torch
 
 from lt2theory.bench.doctor.inputs import Prepared, prepare
 from lt2theory.mixers import MIXERS
-from lt2theory.ops import ATTENTIONS, BACKENDS, BLOCK_ATTENTIONS, INDEXED_ATTENTIONS, RECURRENCES
+from lt2theory.ops import (
+    ATTENTIONS,
+    BACKENDS,
+    BLOCK_ATTENTIONS,
+    INDEXED_ATTENTIONS,
+    RECURRENCES,
+    AttentionProblem,
+)
 from lt2theory.ops.factors import BlockSparseInputs, Factors, IndexedInputs
+from lt2theory.ops.workload import AttentionWorkload
 from tasks.names import unknown_name
 
 Start = Literal["fresh", "continued"]
@@ -148,7 +156,7 @@ def backends_of(mixer: str) -> tuple[str, ...]:
 
 
 def registry_names(prepared: Prepared) -> tuple[str, ...]:
-    """Names of the backends of the op that the inputs are for."""
+    """Names of the backends of the op that the inputs are for, those for other inputs left out."""
     if isinstance(prepared, Factors):
         names = RECURRENCES.names
     elif isinstance(prepared, BlockSparseInputs):
@@ -156,7 +164,9 @@ def registry_names(prepared: Prepared) -> tuple[str, ...]:
     elif isinstance(prepared, IndexedInputs):
         names = INDEXED_ATTENTIONS.names
     else:
-        names = ATTENTIONS.names
+        tensors = (prepared.q, prepared.k, prepared.v)
+        problem = AttentionProblem(*tensors, prepared.window, 1.0, None, None)
+        names = ATTENTIONS.names_for(AttentionWorkload.of(problem))
     return tuple(name for name in names if name != "auto")
 
 

@@ -1,11 +1,11 @@
-"""What the kernels of native sparse attention read and write, by branch and by piece."""
+"""What kernels on runs of keys read and write: of native sparse attention, and of windows."""
 
 from dataclasses import dataclass
 
 from jaxtyping import Float, Int32
 from torch import Tensor
 
-from lt2theory.ops.sparse.nsa_spans import Spans
+from lt2theory.ops.sparse.nsa_spans import Spans, Window
 from lt2theory.ops.sparse.tiling import Heads
 
 
@@ -23,7 +23,7 @@ class Branch:
     number: int
     heads: Heads
     rest: Float[Tensor, "b m g k"] | None
-    spans: Spans
+    spans: Spans | Window
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,29 @@ class Parts:
 
 @dataclass(frozen=True)
 class Gradients:
-    """What the way back reads, for all three branches, and the sums that it writes.
+    """What the way back reads, for all n branches, and the sums that it writes.
+
+    A branch that is alone has no gate. What the sums are written in is rounded once; float32 where
+    more than one is added.
 
     Attributes:
         output: Gradient of the gated sum `[b t h v]`.
-        gates: Gates of the branches `[b t h 3]`.
-        dots: Products of `output` with every branch `[b t h 3]`, float32.
-        q: Gradient of the queries in float32 `[b t h k]`.
-        k: Gradient of the keys in float32 `[b m g k]`.
-        v: Gradient of the values in float32 `[b m g v]`.
+        gates: Gates of the branches `[b t h n]`, or None where there is one.
+        dots: Products of `output` with every branch `[b t h n]`, float32. Of one alone they are
+            written with the gradient of the queries.
+        q: Gradient of the queries `[b t h k]`.
+        k: Gradient of the keys `[b m g k]`.
+        v: Gradient of the values `[b m g v]`.
+        result: What a branch alone gave `[b t h v]`; None where there are more.
     """
 
     output: Float[Tensor, "b t h v"]
-    gates: Float[Tensor, "b t h 3"]
-    dots: Float[Tensor, "b t h 3"]
+    gates: Float[Tensor, "b t h n"] | None
+    dots: Float[Tensor, "b t h n"]
     q: Float[Tensor, "b t h k"]
     k: Float[Tensor, "b m g k"]
     v: Float[Tensor, "b m g v"]
+    result: Float[Tensor, "b t h v"] | None = None
 
 
 def whole(heads: Heads) -> Piece:

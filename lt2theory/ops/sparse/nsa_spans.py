@@ -4,6 +4,8 @@ Segments are runs of tokens and blocks are numbered by their last tokens, so wha
 branch is `low <= place < high`: of tokens for the window and for its own block, of complete blocks
 for the compressed branch and for the choice. Both bounds never fall from one query to the next.
 
+A window alone (`Window`) needs no bounds: they follow from the place of a query.
+
 Axes: b batch, t queries, m keys, c complete blocks.
 """
 
@@ -52,6 +54,23 @@ class Spans:
             for bound, key in ((self.high, first), (self.low, last))
         )
         return torch.stack([begin, end])
+
+
+@dataclass(frozen=True)
+class Window:
+    """The run of keys that ends with the query's own, and what of it belongs to the query.
+
+    Attributes:
+        width: Keys of the run, the query's own among them.
+        asking: Segment of every query `[b t]`, contiguous; negative where it reads nothing. None:
+            all is one segment.
+        asked: Segment of every key `[b m]`, contiguous; None with `asking`. Equal ids need not be
+            neighbours.
+    """
+
+    width: int
+    asking: Int64[Tensor, "b t"] | None = None
+    asked: Int64[Tensor, "b m"] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 """Triton kernels for attention of every query to one run of keys, `low <= key < high`.
 
-They serve a window, the own block of native sparse attention, and its compressed branch, whose
-keys are means of blocks. With PARTS, gradients from other keys join the sums. Keys may come in two
-numbers, `K + REST`: means keep more digits than one half has, and a choice hangs on them.
+They serve attention inside a window, and of native sparse attention its window, the own block and
+the compressed branch, whose keys are means of blocks. Runs are given by LOW and HIGH or, with
+WINDOW, end with the query's own key; with SEGMENTS, a query reads of its run what has its id, and
+nothing where that is negative. With PARTS, gradients from other keys join the sums. Keys may come
+in two numbers, `K + REST`: means keep more digits than one half has, and a choice hangs on them.
 Scores are in base 2: `scale` has been multiplied by log2(e). Importing this module imports Triton.
 
 One launch serves queries START to START + N - 1 of rows and key heads FIRST and on (`j` of them).
@@ -17,6 +19,7 @@ import triton
 import triton.language as tl
 
 from lt2theory.ops.interpreting import whole_range
+from lt2theory.ops.sparse.triton_bounds import readers_of, span_of
 from lt2theory.ops.triton_softmax import add_tile, finish
 from lt2theory.ops.workload import is_interpreting
 
@@ -27,8 +30,9 @@ if is_interpreting():
 @triton.jit
 @no_type_check
 def span_forward_kernel(
-    Q, K, REST, V, LOW, HIGH, OUT, LSE, scale, T, M, FIRST, START, N,
-    G: tl.constexpr, R: tl.constexpr, SPLIT: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
+    Q, K, REST, V, LOW, HIGH, ASKING, ASKED, OUT, LSE, scale, window, T, M, FIRST, START, N,
+    G: tl.constexpr, R: tl.constexpr, SPLIT: tl.constexpr, WINDOW: tl.constexpr,
+    SEGMENTS: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
     """One tile of queries of one head; softmax online over its keys."""
@@ -44,8 +48,9 @@ def span_forward_kernel(
     at = ((b * T + t) * G + g) * R + r
     q_mask = (n < N)[:, None] & (c < DK)[None, :]
     q = tl.load(Q + at[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
-    low = tl.load(LOW + b * T + t, mask=n < N, other=0x3FFFFFFF)
-    high = tl.load(HIGH + b * T + t, mask=n < N, other=0)
+    low, high = span_of(LOW, HIGH, b, t, n < N, window, T, M, WINDOW)
+    if SEGMENTS:
+        asking = tl.load(ASKING + b * T + t, mask=n < N, other=-1)
     top = tl.full([BM], float("-inf"), tl.float32)
     total = tl.zeros([BM], tl.float32)
     acc = tl.zeros([BM, BV], tl.float32)
@@ -61,6 +66,9 @@ def span_forward_kernel(
             rest = tl.load(REST + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
             s = tl.dot(q, tl.trans(rest), acc=s, input_precision=PREC)
         seen = (m[None, :] >= low[:, None]) & (m[None, :] < high[:, None])
+        if SEGMENTS:
+            asked = tl.load(ASKED + b * M + m, mask=m < M, other=-1)
+            seen &= (asked[None, :] == asking[:, None]) & (asking >= 0)[:, None]
         s = tl.where(seen, s * scale, float("-inf"))
         top, total, acc = add_tile(s, v, top, total, acc, True, PREC)
     o, lse = finish(top, total, acc, True)
@@ -72,15 +80,17 @@ def span_forward_kernel(
 @triton.jit
 @no_type_check
 def span_query_gradient_kernel(
-    Q, K, REST, V, LOW, HIGH, PARTS, TAKEN, DO, LSE, DOTS, GATES, DQ, scale, factor,
-    T, M, FIRST, START, N,
+    Q, K, REST, V, LOW, HIGH, ASKING, ASKED, PARTS, TAKEN, RESULT, DO, LSE, DOTS, GATES, DQ,
+    scale, window, factor, T, M, FIRST, START, N,
     G: tl.constexpr, R: tl.constexpr, P: tl.constexpr, EACH: tl.constexpr, SPLIT: tl.constexpr,
-    BRANCH: tl.constexpr, ADD: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
+    WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, BRANCHES: tl.constexpr, BRANCH: tl.constexpr,
+    ADD: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
     """The probabilities again, for the gradient of one tile of queries of one head.
 
-    DO is the gradient of the gated sum of branches, of which this is number BRANCH.
+    DO is the gradient of the gated sum of branches, of which this is number BRANCH. An only one is
+    the sum itself, RESULT, without a gate, and its DOTS are written here.
     """
     n = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM + tl.arange(0, BM)
     j = tl.program_id(1).to(tl.int64) // R
@@ -96,10 +106,16 @@ def span_query_gradient_kernel(
     q = tl.load(Q + at[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
     do = tl.load(DO + at[:, None] * DV + w[None, :], mask=o_mask, other=0.0)
     lse = tl.load(LSE + at, mask=n < N, other=float("inf"))
-    dots = tl.load(DOTS + at * 3 + BRANCH, mask=n < N, other=0.0)
-    gate = tl.load(GATES + at * 3 + BRANCH, mask=n < N, other=0.0).to(tl.float32)
-    low = tl.load(LOW + b * T + t, mask=n < N, other=0x3FFFFFFF)
-    high = tl.load(HIGH + b * T + t, mask=n < N, other=0)
+    if BRANCHES > 1:
+        dots = tl.load(DOTS + at * BRANCHES + BRANCH, mask=n < N, other=0.0)
+        gate = tl.load(GATES + at * BRANCHES + BRANCH, mask=n < N, other=0.0).to(tl.float32)
+    else:
+        o = tl.load(RESULT + at[:, None] * DV + w[None, :], mask=o_mask, other=0.0)
+        dots = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
+        tl.store(DOTS + at, dots, mask=n < N)
+    low, high = span_of(LOW, HIGH, b, t, n < N, window, T, M, WINDOW)
+    if SEGMENTS:
+        asking = tl.load(ASKING + b * T + t, mask=n < N, other=-1)
     dq = tl.zeros([BM, BK], tl.float32)
     for start in range(tl.min(low, 0) // BN * BN, tl.max(high, 0), BN):
         m = start + tl.arange(0, BN)
@@ -113,9 +129,14 @@ def span_query_gradient_kernel(
             rest = tl.load(REST + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
             s = tl.dot(q, tl.trans(rest), acc=s, input_precision=PREC)
         seen = (m[None, :] >= low[:, None]) & (m[None, :] < high[:, None])
+        if SEGMENTS:
+            asked = tl.load(ASKED + b * M + m, mask=m < M, other=-1)
+            seen &= (asked[None, :] == asking[:, None]) & (asking >= 0)[:, None]
         p = tl.where(seen, tl.exp2(s * scale - lse[:, None]), 0.0)
         dp = tl.dot(do, tl.trans(v), input_precision=PREC)
-        ds = p * gate[:, None] * (dp - dots[:, None])
+        if BRANCHES > 1:
+            p *= gate[:, None]
+        ds = p * (dp - dots[:, None])
         dq = tl.dot(ds.to(k.dtype), k, acc=dq, input_precision=PREC)
     dq = dq * factor
     if P > 0:
@@ -128,16 +149,17 @@ def span_query_gradient_kernel(
     out = DQ + at[:, None] * DK + c[None, :]
     if ADD:
         dq += tl.load(out, mask=q_mask, other=0.0)
-    tl.store(out, dq, mask=q_mask)
+    tl.store(out, dq.to(DQ.dtype.element_ty), mask=q_mask)
 
 
 @triton.jit
 @no_type_check
 def span_key_gradient_kernel(
-    Q, K, REST, V, LOW, HIGH, READERS, DO, LSE, DOTS, GATES, DK_OUT, DV_OUT, scale, factor,
-    T, M, B, TILES,
-    G: tl.constexpr, R: tl.constexpr, SPLIT: tl.constexpr, BRANCH: tl.constexpr,
-    ADD: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
+    Q, K, REST, V, LOW, HIGH, ASKING, ASKED, READERS, DO, LSE, DOTS, GATES, DK_OUT, DV_OUT,
+    scale, window, factor, T, M, B, TILES,
+    G: tl.constexpr, R: tl.constexpr, SPLIT: tl.constexpr, WINDOW: tl.constexpr,
+    SEGMENTS: tl.constexpr, BRANCHES: tl.constexpr, BRANCH: tl.constexpr, ADD: tl.constexpr,
+    DK: tl.constexpr, DV: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
     """The gradients of one tile of keys and values of one key head.
@@ -157,8 +179,9 @@ def span_key_gradient_kernel(
     v = tl.load(V + key[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
     dk = tl.zeros([BN, BK], tl.float32)
     dv = tl.zeros([BN, BV], tl.float32)
-    begin = tl.load(READERS + b * TILES + tl.program_id(0))
-    end = tl.load(READERS + (B + b) * TILES + tl.program_id(0))
+    if SEGMENTS:
+        asked = tl.load(ASKED + b * M + m, mask=m < M, other=-1)
+    begin, end = readers_of(READERS, b, window, T, M, B, TILES, WINDOW, BN)
     tiles = tl.cdiv(tl.maximum(end - begin, 0), BM)
     share = tl.cdiv(tiles, tl.num_programs(2))
     first = tl.minimum(tl.program_id(2) * share, tiles)
@@ -172,16 +195,20 @@ def span_key_gradient_kernel(
             q = tl.load(Q + at[:, None] * DK + c[None, :], mask=q_mask, other=0.0)
             do = tl.load(DO + at[:, None] * DV + w[None, :], mask=o_mask, other=0.0)
             lse = tl.load(LSE + at, mask=t < end, other=float("inf"))
-            dots = tl.load(DOTS + at * 3 + BRANCH, mask=t < end, other=0.0)
-            gate = tl.load(GATES + at * 3 + BRANCH, mask=t < end, other=0.0).to(tl.float32)
-            low = tl.load(LOW + b * T + t, mask=t < end, other=0x3FFFFFFF)
-            high = tl.load(HIGH + b * T + t, mask=t < end, other=0)
+            dots = tl.load(DOTS + at * BRANCHES + BRANCH, mask=t < end, other=0.0)
+            low, high = span_of(LOW, HIGH, b, t, t < end, window, T, M, WINDOW)
             s = tl.dot(k, tl.trans(q), input_precision=PREC)
             if SPLIT:
                 rest = tl.load(REST + key[:, None] * DK + c[None, :], mask=k_mask, other=0.0)
                 s = tl.dot(rest, tl.trans(q), acc=s, input_precision=PREC)
             seen = (m[:, None] >= low[None, :]) & (m[:, None] < high[None, :])
-            p = tl.where(seen, tl.exp2(s * scale - lse[None, :]), 0.0) * gate[None, :]
+            if SEGMENTS:
+                asking = tl.load(ASKING + b * T + t, mask=t < end, other=-1)
+                seen &= (asked[:, None] == asking[None, :]) & (asking >= 0)[None, :]
+            p = tl.where(seen, tl.exp2(s * scale - lse[None, :]), 0.0)
+            if BRANCHES > 1:
+                gate = tl.load(GATES + at * BRANCHES + BRANCH, mask=t < end, other=0.0)
+                p *= gate.to(tl.float32)[None, :]
             dv = tl.dot(p.to(do.dtype), do, acc=dv, input_precision=PREC)
             dp = tl.dot(v, tl.trans(do), input_precision=PREC)
             ds = p * (dp - dots[None, :])
@@ -193,5 +220,5 @@ def span_key_gradient_kernel(
     if ADD:
         dk += tl.load(dk_at, mask=k_mask, other=0.0)
         dv += tl.load(dv_at, mask=v_mask, other=0.0)
-    tl.store(dk_at, dk, mask=k_mask)
-    tl.store(dv_at, dv, mask=v_mask)
+    tl.store(dk_at, dk.to(DK_OUT.dtype.element_ty), mask=k_mask)
+    tl.store(dv_at, dv.to(DV_OUT.dtype.element_ty), mask=v_mask)

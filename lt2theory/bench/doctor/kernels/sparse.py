@@ -1,8 +1,10 @@
-"""Checks of the sparse attentions' kernels for training and prompts."""
+"""Checks of the kernels of windows and sparse attentions for training and prompts."""
 
 import torch
 
 from lt2theory.bench.doctor.kernels.check import Draw, KernelCheck, Problem, Tensors
+from lt2theory.ops.attention_reference import AttentionProblem, reference_attention
+from lt2theory.ops.attention_triton import triton_attention
 from lt2theory.ops.sparse.dsa_reference import (
     IndexedProblem,
     reference_indexed_attention,
@@ -94,12 +96,35 @@ def _block_sparse(draw: Draw) -> Problem:
     )
 
 
-_NSA = tuple(f"sparse.triton_{name}" for name in ("block", "choice", "gates", "lists", "span"))
+def _window(draw: Draw, segments: torch.Tensor | None = None) -> Problem:
+    """Attention inside a window of 20 tokens."""
+
+    def problem(x: Tensors) -> AttentionProblem:
+        return AttentionProblem(x["q"], x["k"], x["v"], 20, 0.2, segments, segments)
+
+    return Problem(
+        _heads(draw),
+        lambda x: {"o": triton_attention(problem(x))},
+        lambda x: {"o": reference_attention(problem(x))},
+    )
+
+
+def _window_of_segments(draw: Draw) -> Problem:
+    """Padding in front, and segments that come back inside a window."""
+    index = torch.arange(_LENGTH)
+    segments = torch.where(index < 5, -1, index // 9 % 2)
+    return _window(draw, segments[None].to(draw.device))
+
+
+_SPANS = ("sparse.triton_span", "sparse.triton_bounds", "triton_softmax")
+_NSA = tuple(f"sparse.triton_{name}" for name in ("block", "choice", "gates", "lists"))
 _TILES = ("sparse.triton_index", "sparse.triton_masked", "triton_softmax")
 _LISTS = ("sparse.triton_index", "sparse.triton_gathered", "triton_softmax")
 
 CHECKS = (
-    KernelCheck("NSA", (*_NSA, "triton_softmax"), _block_sparse),
+    KernelCheck("window", _SPANS, _window),
+    KernelCheck("window of segments", _SPANS, _window_of_segments),
+    KernelCheck("NSA", (*_NSA, *_SPANS), _block_sparse),
     KernelCheck("DSA by tiles", _TILES, _masked),
     KernelCheck("DSA by lists", _LISTS, _listed, repeats=False),
     KernelCheck("DSA, the choice", ("sparse.triton_index",), _choice),
