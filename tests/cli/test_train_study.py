@@ -79,7 +79,7 @@ def test_all_cells_have_a_price(capsys: pytest.CaptureFixture[str]) -> None:
         (["study", "language", "--device", "cpu", "--data", "/nix"], "/nix"),
         (["study", "language", "--cells", "nix*"], "cells: 'nix*' names none of the 57 cells"),
         (["study", "language", "--minutes", "0"], "minutes: got 0.0"),
-        (["study", "language", "--checkpoint-every", "0"], "checkpoint_every: got 0"),
+        (["study", "language", "--checkpoint-every", "0"], "checkpoint-every: got 0"),
         (["merge", "--out", "a.csv"], "--out: 'a.csv' is not allowed"),
         (["merge", "--out", "a.parquet"], "--sources: no value given"),
     ],

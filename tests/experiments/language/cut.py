@@ -1,4 +1,4 @@
-"""Cells of the study with two steps, on narrow models: everything else is the cell's."""
+"""Cells of the study with two steps, on small models: everything else is the cell's."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from lt2theory.training.text import Corpus, CorpusConfig, prepare
 from tests.experiments.linearization.cut import write_text
 
 STEPS = 2
+LAYERS = 5
+"""As many as the usual cycle has; longer patterns keep their depth."""
 
 
 def make_corpus(folder: Path) -> Path:
@@ -29,12 +31,14 @@ def make_materials(corpus: Path, root: Path, **execution: Any) -> Materials:
 
 
 def cut(cell: LanguageCell, *, steps: int = STEPS) -> LanguageCell:
-    """The cell in few steps, 16 channels wide."""
+    """The cell in few steps, 16 channels wide and five layers deep."""
     model = cell.config.model
     small: dict[str, Any] = {"width": 16, "num_heads": 1, "ffn_width": 8, "init_std": 0.2}
     for name in ("linear_head_dim", "linear_value_dim"):
         if getattr(model, name) is not None:
             small[name] = 8
+    if "*12" not in model.pattern:
+        small["num_layers"] = LAYERS
     run: dict[str, Any] = cell.config.model_dump() | {
         "model": LoopedConfig.model_validate(model.model_dump() | small),
         "steps": steps,

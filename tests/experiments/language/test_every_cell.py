@@ -16,7 +16,7 @@ from tests.experiments.language.cut import STEPS, cut, make_materials
 
 CELLS = {cell.name: cell for cell in language_cells()}
 ARMS = [cell.arm for cell in CELLS.values() if cell.config.seed == 0]
-SAMPLE = ("placement-loop-gdn", "state-accumulate", "stability-retnet-fast", "loop-gate-none")
+SAMPLE = ("placement-loop-gdn", "state-accumulate", "loop-gate-none")
 """One of each kind that differs in how it runs."""
 PARTS = {"document", "held_out", "curve", "cost", "training", "stability", "profile", "speed"}
 
