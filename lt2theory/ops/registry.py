@@ -35,23 +35,23 @@ class Backend(Generic[Workload, Runner]):
         name: Its name.
         load: Returns the implementation; imports what it needs only then.
         merit: Why `auto` takes it where it does.
-        lacks: Why there is nothing of its kind for a workload, so that its name is answered as an
-            op's without such a backend is, or None.
         refuses: Why it cannot do a workload at all, or None where it can.
         declines: Why `auto` passes it over though it could do the workload, or None.
         describes: What it would do with a workload, as part of the reason, or None.
         fails: Why it cannot after all, found by running it, or None. Asked last, so that nothing
             runs for `auto` that it would not take.
+        lacks: Why there is nothing of its kind for a workload, so that its name is answered as an
+            op's without such a backend is, or None.
     """
 
     name: str
     load: Callable[[], Runner]
     merit: str
-    lacks: Callable[[Workload], str | None] = _never
     refuses: Callable[[Workload], str | None] = _never
     declines: Callable[[Workload], str | None] = _never
     describes: Callable[[Workload], str | None] = _never
     fails: Callable[[Workload], str | None] = _never
+    lacks: Callable[[Workload], str | None] = _never
 
     def reason(self, merit: str, workload: Workload) -> str:
         """Why it was taken: `merit`, and what it does with the workload where it says so.
