@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from lt2theory.experiments.linearization.views import Pooled
 from lt2theory.linearize.evaluation.intervals import RESAMPLES, document_draws
+from lt2theory.report.tables import format_interval, format_number
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,24 @@ def bits_per_byte(rows: pd.DataFrame, arm: str) -> Pooled | None:
     return None if found is None else _pooled(found.value, found.drawn(1), len(found.bits))
 
 
+def bits_by_seed(rows: pd.DataFrame, arm: str) -> Pooled | None:
+    """What the seeds of an arm spend on held-out text, for figures: documents differ far more.
+
+    Args:
+        rows: Of cells that ended (`views.ended`).
+        arm: The arm.
+
+    Returns:
+        Bits per byte, the mean of the seeds, from the lowest to the highest of them; None where
+        none has ended.
+    """
+    found = _bits(rows, arm)
+    if found is None:
+        return None
+    seeds = found.bits.sum(1) / found.sizes.sum()
+    return Pooled(found.value, float(seeds.min()), float(seeds.max()), seeds=len(seeds))
+
+
 def more_bits(rows: pd.DataFrame, arm: str, base: str) -> Pooled | None:
     """How much more than another an arm spends, in shares of what that one spends.
 
@@ -117,6 +136,21 @@ def more_bits(rows: pd.DataFrame, arm: str, base: str) -> Pooled | None:
         return None
     drawn = one.drawn(1) / other.drawn(2) - 1
     return _pooled(one.value / other.value - 1, drawn, len(one.bits))
+
+
+def said(one: Pooled, *, scale: float = 1.0) -> str:
+    """A number in words.
+
+    Args:
+        one: The number.
+        scale: What it is multiplied by.
+
+    Returns:
+        The number with its ends, or alone where all seeds say the same.
+    """
+    if one.low == one.high:
+        return format_number(scale * one.value)
+    return format_interval(scale * one.value, scale * one.low, scale * one.high)
 
 
 def seeds_missing(rows: pd.DataFrame, arms: Sequence[str], seeds: Sequence[int]) -> bool:

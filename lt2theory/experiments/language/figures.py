@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from lt2theory.experiments.language.arms import BASE, PLACES, RATIOS
 from lt2theory.experiments.language.cells import LONG
-from lt2theory.experiments.language.comparisons import bits_per_byte, number
+from lt2theory.experiments.language.comparisons import bits_by_seed, number
 from lt2theory.experiments.linearization.views import Pooled, ended
 from lt2theory.report.figures.language import quality_by_speed, values_by_loop
 
@@ -29,7 +29,7 @@ def pareto(table: pd.DataFrame) -> Figure | None:
     """
     rows, found = ended(table), []
     for arm in (*RATIOS, *PLACES):
-        bits = bits_per_byte(rows, arm)
+        bits = bits_by_seed(rows, arm)
         speed = number(rows, arm, "speed", "tokens_per_second", length=LONG)
         if bits is not None and speed is not None:
             label = arm.partition("-")[2]
@@ -51,7 +51,7 @@ def loops(table: pd.DataFrame) -> Figure | None:
         {"label": label, "loop": count, **_ends(bits)}
         for label, arms in LOOPS.items()
         for count, arm in arms.items()
-        if (bits := bits_per_byte(rows, arm)) is not None
+        if (bits := bits_by_seed(rows, arm)) is not None
     ]
     if len({row["loop"] for row in found}) < 2:
         return None
@@ -88,7 +88,7 @@ def loop_gates(table: pd.DataFrame) -> Figure | None:
         table,
         tuple(RATIOS),
         lambda rows, arm, loop: number(rows, arm, "loop_gate", "rho", loop=loop),
-        "rho (mean; 5 % to 95 % of channels)",
+        "rho, over channels",
     )
 
 
@@ -115,14 +115,21 @@ def _ends(one: Pooled) -> dict[str, float]:
 FIGURES: dict[str, tuple[Drawing, str]] = {
     "language-pareto": (
         pareto,
-        f"Bits per byte against bytes a second of eight rows after {LONG:,} bytes.",
+        f"Bits per byte against bytes a second of eight rows after {LONG:,} bytes, from the best "
+        "to the worst seed; the line joins what no other beats in both.",
     ),
     "language-sinks": (
         sinks,
         "Attention on the first token by loop: the mean over softmax layers and seeds, between "
         "the lowest and the highest of them.",
     ),
-    "language-loops": (loops, "Bits per byte with one, two and four loops."),
-    "language-gates": (loop_gates, "What the loop gate has learnt, by loop."),
+    "language-loops": (
+        loops,
+        "Bits per byte with one, two and four loops, from the best to the worst seed.",
+    ),
+    "language-gates": (
+        loop_gates,
+        "What the loop gate has learnt, by loop: its mean over channels, 5th to 95th percentile.",
+    ),
 }
 """Name of the file, what draws it, and its caption."""

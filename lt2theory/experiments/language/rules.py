@@ -14,6 +14,7 @@ from lt2theory.experiments.language.comparisons import (
     largest,
     more_bits,
     number,
+    said,
     seeds_missing,
 )
 from lt2theory.experiments.linearization.views import Pooled, below, ended
@@ -152,7 +153,7 @@ def failures(table: pd.DataFrame) -> Judged:
     """
     done = table[table["status"] == "done"]
     findings: list[bool | None] = []
-    said = []
+    told = []
     arms = ("stability-retnet-fast", "stability-gdn-fast")
     for arm, fails in zip(arms, (True, False), strict=True):
         own = done[(done["arm"] == arm) & (done["part"] == "training")]
@@ -161,10 +162,10 @@ def failures(table: pd.DataFrame) -> Judged:
         findings += [bool(value > 0) == fails for value in by_seed]
         if len(by_seed):
             counts = ", ".join(format_number(value, 0) for value in by_seed)
-            said.append(f"{arm}, by seed: {counts}")
+            told.append(f"{arm}, by seed: {counts}")
     if seeds_missing(done, arms, SEEDS):
         findings.append(None)
-    return Judged(tuple(findings), ("; ".join(said) or "Not measured yet") + ".")
+    return Judged(tuple(findings), ("; ".join(told) or "Not measured yet") + ".")
 
 
 def subtracts(table: pd.DataFrame) -> Judged:
@@ -192,12 +193,8 @@ def subtracts(table: pd.DataFrame) -> Judged:
 
 
 def _said(named: Named, *, percent: bool = False) -> str:
-    factor, unit = (100.0, " %") if percent else (1.0, "")
-    found = [
-        f"{name} {Pooled(factor * x.value, factor * x.low, factor * x.high).said}{unit}"
-        for name, x in named
-        if x is not None
-    ]
+    scale, unit = (100.0, " %") if percent else (1.0, "")
+    found = [f"{name} {said(x, scale=scale)}{unit}" for name, x in named if x is not None]
     return (", ".join(found) or "Not measured yet") + "."
 
 

@@ -12,6 +12,7 @@ from lt2theory.experiments.language.comparisons import (
     largest,
     more_bits,
     number,
+    said,
 )
 from lt2theory.experiments.linearization.views import Pooled, ended
 from lt2theory.report.tables import MISSING, format_number
@@ -176,10 +177,8 @@ def _first(rows: pd.DataFrame, arm: str, column: str) -> float:
 
 
 def _said(one: Pooled | None) -> str:
-    return MISSING if one is None else one.said
+    return MISSING if one is None else said(one)
 
 
 def _percent(one: Pooled | None) -> str:
-    if one is None:
-        return MISSING
-    return Pooled(100 * one.value, 100 * one.low, 100 * one.high).said
+    return MISSING if one is None else said(one, scale=100.0)

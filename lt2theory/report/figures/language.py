@@ -26,6 +26,8 @@ def quality_by_speed(
 ) -> Figure:
     """Bits per byte against tokens a second, with a line through what nothing beats in both.
 
+    Names stand at their points: there may be more arms than looks.
+
     Args:
         frame: One row an arm: `label`, `tokens_per_second`, `value` (bits per byte), and `low` and
             `high` where known.
@@ -46,13 +48,22 @@ def quality_by_speed(
     best = frame[unbeaten(frame)].sort_values("tokens_per_second")
     x, y = numbers(best, "tokens_per_second"), numbers(best, "value")
     panel.plot(x, y, color=MUTED, linestyle=":", linewidth=1.2, label="unbeaten", zorder=1)
-    for name, look in looks.items():
+    order = frame.sort_values("tokens_per_second")["label"].astype(str)
+    for number, name in enumerate(order):
         own = frame[frame["label"].astype(str) == name]
-        draw_interval_line(panel, own, "tokens_per_second", look, label=name)
+        draw_interval_line(panel, own, "tokens_per_second", looks[name], label=name)
+        # Neighbours' names stand at different heights.
+        panel.annotate(
+            name,
+            (float(own["tokens_per_second"].iloc[0]), float(own["value"].iloc[0])),
+            xytext=(6, 6 if number % 2 else -11),
+            textcoords="offset points",
+            fontsize=8,
+        )
+    panel.margins(x=0.12)
     panel.set_xscale("log")
     panel.set_xlabel("tokens a second, all rows")
     panel.set_ylabel("bits per byte")
-    arm_legend(panel, looks, ax=ax)
     return figure
 
 

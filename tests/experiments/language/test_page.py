@@ -7,7 +7,13 @@ import pytest
 
 from lt2theory.experiments.cell_tables import missing_cells, prediction_records
 from lt2theory.experiments.language.arms import BASE, FULL, GDN, language_cells
-from lt2theory.experiments.language.comparisons import bits_per_byte, largest, more_bits, number
+from lt2theory.experiments.language.comparisons import (
+    bits_by_seed,
+    bits_per_byte,
+    largest,
+    more_bits,
+    number,
+)
 from lt2theory.experiments.language.figures import FIGURES
 from lt2theory.experiments.language.page import language_page, main
 from lt2theory.experiments.language.predictions import predictions
@@ -112,6 +118,9 @@ def test_seeds_count_in_differences(whole: pd.DataFrame) -> None:
     assert calm is not None
     assert apart is not None
     assert apart.high - apart.low > 20 * (calm.high - calm.low)
+    seeds = bits_by_seed(ended(wild), BASE)
+    assert seeds is not None
+    assert (seeds.low, seeds.value, seeds.high) == pytest.approx((1.5, 1.6, 1.7))
     alone = more_bits(ended(wild[wild["seed"] == 0]), BASE, FULL)
     assert alone is not None
     assert alone.seeds == 1
