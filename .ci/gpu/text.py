@@ -27,7 +27,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def config_of(run: str) -> dict[str, Any]:
     """The configuration of a run."""
-    return json.loads((Path(run) / "config.json").read_text(encoding="utf-8"))
+    return json.loads((Path(run) / "config.json").read_text(encoding="utf-8"))["config"]
 
 
 def steps_of(run: str) -> None:

@@ -28,7 +28,7 @@ choose_steps() {
   timeout 150 "${TRAIN[@]}" --device $DEVICE --steps $PROBE --evaluate-every 0 \
     --out "$WORK/probe" > "$log" 2>&1
   told probe $? "$log"
-  STEPS=$(text steps "$WORK/probe" $(($(left) - ${TAIL:-75}))) || STEPS=3000
+  STEPS=$(text steps "$WORK/probe" $(($(left) - ${TAIL:-75}))) || STEPS=3000  # the recipe's
 }
 
 # copy_run CHECKPOINT: the run as it was there, for two processes.

@@ -18,7 +18,8 @@ told excerpt $? "$WORK/excerpt.log"
 within 45 "${LT2[@]}" train --data "$WORK/excerpt" "${HOW[@]}" --evaluate-every 0 \
   --device $DEVICE --out "$RUN" > "$WORK/saved-run.log" 2>&1
 told training $? "$WORK/saved-run.log"
-echo "STEPS of text.sh, for eight minutes: $(python3 .ci/gpu/text.py steps "$RUN" 480)"
+STEPS=$(python3 .ci/gpu/text.py steps "$RUN" 480)
+told "STEPS of text.sh, for eight minutes: ${STEPS:-unknown}" $?
 within 25 python3 .ci/gpu/transformers_check.py save "$RUN" "$SAVED"
 told saved $?
 within 5 python3 .ci/gpu/transformers_check.py load "$SAVED" $DEVICE "$OUT/hf.json"
