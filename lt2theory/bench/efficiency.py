@@ -144,9 +144,10 @@ def measure_cells(
             own_backend = "chunked" if cell.phase == "decode" else backend
             model.config = changed(own, backend=own_backend)
             row |= _measured(model, cell, meter, steps)
+            if row["ms"] is None and not meter.is_alive():
+                yield row
+                return
         yield row
-        if row["ms"] is None and not meter.is_alive():
-            return
 
 
 def _does_not_fit(config: LoopedConfig, cell: Cell, memory: float) -> str | None:

@@ -29,7 +29,7 @@ class PresetsOptions(Frozen):
         description="JSON file of the rows; what it has already is not measured again."
     )
     presets: tuple[str, ...] = Field(
-        (), description="Names of models; by default every 1.3B preset and ouro-1.4b."
+        ("*",), description="Names of models; * is every 1.3B preset and ouro-1.4b."
     )
     phases: tuple[Literal["prefill", "decode", "train"], ...] = Field(
         ("prefill", "decode", "train"), description="What each of them does."
@@ -81,7 +81,8 @@ def presets(argv: list[str]) -> int:
     from lt2theory.training.runtime import Runtime
     from tasks.names import unknown_name
 
-    names = tuple(dict.fromkeys(options.presets or full_scale_presets()))
+    named = [full_scale_presets() if name == "*" else (name,) for name in options.presets]
+    names = tuple(dict.fromkeys(name for several in named for name in several))
     options = options.model_copy(update={"presets": names})
     check_lists(options, presets=all_presets())
     if options.backend not in BACKENDS:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -12,6 +12,7 @@ from lt2theory.cli.app import COMMANDS
 from lt2theory.cli.bench_efficiency import EfficiencyOptions
 from lt2theory.cli.bench_lm_step import LmStepOptions
 from lt2theory.cli.bench_model import ModelOptions
+from lt2theory.cli.bench_presets import PresetsOptions
 
 
 def test_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,12 +90,13 @@ OPTIONS: dict[str, Any] = {
     "efficiency new.json": EfficiencyOptions,
     "lm-step": LmStepOptions,
     "model lt2-1.3b-gdn": ModelOptions,
+    "presets new.json": PresetsOptions,
 }
 LISTS = [
     (verb, name)
     for verb, options in OPTIONS.items()
     for name, field in options.model_fields.items()
-    if isinstance(field.default, tuple)
+    if isinstance(field.default, tuple) and Ellipsis in get_args(field.annotation)
 ]
 
 
