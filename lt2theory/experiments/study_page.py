@@ -131,12 +131,16 @@ def short_sources(sources: str) -> str:
     """Commits with as many characters as tell them apart, each once.
 
     Args:
-        sources: As `lt2theory.runs.environment.sources` joins them; some are full hashes.
+        sources: As `lt2theory.runs.environment.sources` joins them; some are full hashes, and some
+            end in "+changes".
 
     Returns:
-        The same, shortened to `COMMIT` characters.
+        The same, hashes shortened to `COMMIT` characters.
     """
-    return ", ".join(dict.fromkeys(one[:COMMIT] for one in sources.split(", ")))
+    parts = [one.partition("+") for one in sources.split(", ")]
+    return ", ".join(
+        dict.fromkeys(f"{commit[:COMMIT]}{plus}{rest}" for commit, plus, rest in parts)
+    )
 
 
 def _recall_setting() -> str:

@@ -160,7 +160,9 @@ def _above_floors(table: pd.DataFrame) -> Judged:
     about = cells_about("state_based_recall")
     missing = not_ended(table, about)
     said = (
-        f"{len(findings)} tests of solved stages; least distance to the highest floor {least:.3f}."
+        f"{len(findings)} tests of solved stages, {findings.count(False)} below; least distance to "
+        f"the highest floor {least:.3f}. Tests are of the weights at the end, which may have "
+        "forgotten a stage that they passed."
     )
     findings += [None] * len(missing)
     return Judged(tuple(findings), said + said_missing(len(missing), about))

@@ -114,5 +114,6 @@ def test_an_empty_list_is_refused_with_what_is_allowed(
     assert main(["bench", *verb.split(), flag]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"lt2: error: {flag}: no value given (one or more ")
-    assert str(OPTIONS[verb].model_fields[name].default[0]) in said
+    first = str(OPTIONS[verb].model_fields[name].default[0])
+    assert ("lt2-1.3b-gdn" if first == "*" else first) in said
     assert len(said.splitlines()) == 1
