@@ -12,9 +12,9 @@ from lt2theory.training.runtime import Runtime
 class RecordedModel:
     """Answers without gradients, by a graph for the length that it was last asked about.
 
-    An evaluation one operation after the other is some thousand launches, for each of which its
-    thread waits for the interpreter and for the runs beside it: at 128 swaps beside two other runs
-    on an H200 it took 3 to 5 s rather than 0.2. The graph reads the weights where they lie, so it
+    An evaluation one operation after the other is some thousand launches: at 128 swaps beside two
+    other runs on an H200 it took 3 to 5 s rather than 0.2, by inference because its thread waits
+    for the interpreter at each. The graph reads the weights where they lie, so it
     answers as the model stands, for as long as its parameters stay where they are.
 
     Args:
