@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lt2theory.analysis.conformance_measures import (
@@ -63,6 +64,25 @@ def holds(measure: Callable[[Build], float], mixer: str, backend: str) -> None:
     assert measure(partial(build, mixer, backend)) <= bound
 
 
+def rounded_terms(model: LoopedModel, tokens: Tensor, dtype: torch.dtype) -> dict[str, float]:
+    """One rounding of every term of a bias's gradient, a sum over tokens, relative to the sum.
+
+    mLSTM's normaliser takes out what all its input gates share, so that their bias's gradient is a
+    thousandth of its terms: no order of summation gives its fourth digit in float32.
+    """
+    sizes: dict[str, Tensor] = {}
+
+    def add(name: str, _: nn.Module, __: object, gradient: tuple[Tensor]) -> None:
+        sizes[name] = sizes.get(name, 0) + gradient[0].abs().flatten(0, -2).sum(0)
+
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            module.register_full_backward_hook(partial(add, f"{name}.bias"))
+    sums = training_step(model, tokens)
+    rounding = torch.finfo(dtype).eps
+    return {name: rounding * float(x.max() / sums[name].abs().max()) for name, x in sizes.items()}
+
+
 @pytest.mark.conforms("values", "gradients")
 @pytest.mark.parametrize(("mixer", "backend"), FAST)
 def test_equals_the_reference(mixer: str, backend: str) -> None:
@@ -71,8 +91,9 @@ def test_equals_the_reference(mixer: str, backend: str) -> None:
     model, exact = build(mixer, backend), partial(build, mixer, "reference")
     found = step_errors(model, exact(), tokens)
     narrow = step_errors(exact().to(model.dtype), exact(), tokens)
-    bound = TOLERANCES[model.dtype]
-    assert {n: e for n, e in found.items() if e > max(bound, narrow[n])} == {}
+    terms, bound = rounded_terms(exact(), tokens, model.dtype), TOLERANCES[model.dtype]
+    allowed = {name: max(bound, narrow[name], terms.get(name, 0)) for name in found}
+    assert {n: e for n, e in found.items() if e > allowed[n]} == {}
 
 
 @pytest.mark.conforms("gradients", backend="reference")
