@@ -1,5 +1,8 @@
 """Named configurations, from toys of 50 thousand parameters to the 1.3B models."""
 
+from functools import lru_cache
+
+from lt2theory.mixers import MIXERS
 from lt2theory.models.config import LoopedConfig
 from lt2theory.models.preset import Preset
 from lt2theory.models.presets_lt2 import lt2_presets
@@ -28,7 +31,7 @@ def toys() -> dict[str, LoopedConfig]:
     Returns:
         As `presets`, of the names that start with `toy-`.
     """
-    return Named("preset", {name: preset.config for name, preset in toy_presets().items()})
+    return Named("preset", {n: config for n, config in presets().items() if n.startswith("toy-")})
 
 
 def described_presets() -> dict[str, Preset]:
@@ -37,7 +40,13 @@ def described_presets() -> dict[str, Preset]:
     Returns:
         The presets by name.
     """
-    return Named("preset", toy_presets() | small_presets() | lt2_presets() | ouro_presets())
+    return Named("preset", _made_of(tuple(MIXERS.items())))
+
+
+@lru_cache(maxsize=1)
+def _made_of(mixers: tuple[tuple[str, type], ...]) -> dict[str, Preset]:
+    """Made once for the mixers that there are, since more than a hundred configs are checked."""
+    return toy_presets() | small_presets() | lt2_presets() | ouro_presets()
 
 
 def find_preset(name: str) -> Preset:
