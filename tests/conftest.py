@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from tests import fla_interpreter
+from tests import fla_interpreter, shape_checks
 from tests.conformance import record
 
 
@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    shape_checks.install()
     record.configure(config)
 
 

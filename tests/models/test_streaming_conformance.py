@@ -7,10 +7,8 @@ grouped key heads, and windows, blocks and selections that are much shorter than
 
 import functools
 import itertools
-from collections.abc import Iterator
 from typing import NamedTuple
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
@@ -62,14 +60,6 @@ def cases() -> list[Case]:
 
 
 CASES = cases()
-
-
-@pytest.fixture(autouse=True)
-def without_annotations_checked() -> Iterator[None]:
-    """They cost more than these small models; the presets run under them in other modules."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
