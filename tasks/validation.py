@@ -1,6 +1,7 @@
 """One-line errors: every refusal names the field, the value and the allowed range."""
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ def check_values(kind: type, values: Mapping[str, object]) -> None:
     Raises:
         ValueError: A value has another type or is a Literal value that is not listed.
     """
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     for name, value in values.items():
         if not _matches(value, hints[name]):
             raise ValueError(_refused(name, value, hints[name]))
@@ -66,6 +67,12 @@ def check_count(field: str, value: int, least: int) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(refusal(field, value, f"an integer >= {least}"))
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, object]:
+    """Annotations of a dataclass, evaluated once: that takes longer than all the checks."""
+    return typing.get_type_hints(kind)
 
 
 def _matches(value: object, hint: object) -> bool:

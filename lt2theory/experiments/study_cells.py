@@ -8,7 +8,7 @@ arms.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from lt2theory.experiments.cells import Cell, Cells
@@ -49,6 +49,7 @@ Arm = Callable[[int], CurriculumConfig]
 Comparisons = list[list[Arm]]
 
 
+@cache
 def loops() -> Cells:
     """All cells, in order.
 
