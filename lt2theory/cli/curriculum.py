@@ -81,7 +81,8 @@ class TuneOptions:
     """Where the search is kept, and how many runs go on at a time."""
 
     out: Path | None = None
-    """Folder of the search; by default `runs/tune-NAME`. The same command goes on there."""
+    """Folder of the search; by default `runs/tune-NAME`, or `runs/tune-NAME-tpe` with that sampler.
+    The same command goes on there."""
     workers: int = 1
     """Runs at a time, each on its share of the cores."""
     csv: Path | None = None
@@ -107,8 +108,9 @@ def tune(argv: list[str]) -> int:
     usage = "lt2 curriculum tune"
     name, rest = leading_name(argv, known, usage=usage, what="search", default=next(iter(known)))
     description = (
-        "Give every arm of a comparison the same random settings, budgets and seeds, then its best "
-        "settings further seeds. Only the evaluation split is read. "
+        "Give every arm of a comparison the same random settings, or as many guided ones, and the "
+        "same budgets and seeds, then its best settings further seeds. Only the evaluation split "
+        "is read. "
         f"SEARCH, a name in front of the options, is one of: {', '.join(known)}."
     )
     effort, options, copy = parse(
@@ -117,7 +119,8 @@ def tune(argv: list[str]) -> int:
     check_folder(options.out, "--out")
     check_files({"--json": copy.json, "--csv": options.csv})
     wanted = known[name]()
-    folder = options.out or Path("runs", f"tune-{name}")
+    guided = f"-{effort.sampler}" if effort.sampler != "random" else ""
+    folder = options.out or Path("runs", f"tune-{name}{guided}")
     table = search(
         wanted.arms,
         wanted.space,

@@ -30,7 +30,19 @@ class LogUniform:
         Returns:
             The number.
         """
-        return float(f"{np.exp(rng.uniform(np.log(self.low), np.log(self.high))):.2g}")
+        return rounded(np.exp(rng.uniform(np.log(self.low), np.log(self.high))))
+
+
+def rounded(value: float) -> float:
+    """Round a number to the two digits that a search tells apart.
+
+    Args:
+        value: The number.
+
+    Returns:
+        It, with two significant digits.
+    """
+    return float(f"{value:.2g}")
 
 
 Setting: TypeAlias = Mapping[str, Any]

@@ -1,23 +1,29 @@
-"""Equal tuning effort: the same random settings, budgets and seeds for every arm.
+"""Equal tuning effort: as many settings, budgets and seeds for every arm.
 
 Two rounds, as in successive halving (Karnin et al. 2013) with one cut. In the first, every arm runs
-every setting with the same few seeds; in the second, every arm runs its own best settings with
-further seeds. Choices look at the evaluation split alone: the runs have `test=False`, so nobody has
-seen the test split when a recipe is fixed, and their seeds lie far from those that a result uses.
+every setting with the same few seeds, the settings drawn at random and the same for all, or as many
+chosen for each by what its earlier ones have shown (`search_guided`); in the second, every arm runs
+its own best settings with further seeds. Choices look at the evaluation split alone: the runs have
+`test=False`, so nobody has seen the test split when a recipe is fixed, and their seeds lie far from
+those that a result uses.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
+from lt2theory.experiments.search_guided import guided_round
 from lt2theory.experiments.search_space import Setting, Space, configured, described, draw_settings
 from lt2theory.report.views import accuracies, outcomes, stage_outcomes
 from lt2theory.runs import Progress
 from lt2theory.training import CurriculumConfig, run_many
+from tasks.names import unknown_name
 
+Sampler: TypeAlias = Literal["random", "tpe"]
 SEED = 1000
 """First seed of a search; results use small ones."""
 
@@ -26,8 +32,10 @@ SEED = 1000
 class Effort:
     """How much every arm is given."""
 
+    sampler: Sampler = "random"
+    """How settings are found: drawn at random, or suggested by Optuna's TPE (`search_guided`)."""
     settings: int = 40
-    """Settings that are drawn, the same for every arm."""
+    """Settings an arm; those that are drawn are the same for every arm."""
     seeds: int = 2
     """Seeds of each in the first round."""
     finalists: int = 8
@@ -37,7 +45,10 @@ class Effort:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name, value in vars(self).items():
+        if self.sampler not in get_args(Sampler):
+            raise ValueError(unknown_name("sampler", self.sampler, get_args(Sampler)))
+        for name in ("settings", "seeds", "finalists", "further_seeds"):
+            value = getattr(self, name)
             least = 0 if name == "further_seeds" else 1
             if value < least:
                 raise ValueError(f"{name}: got {value}, allowed are whole numbers >= {least}")
@@ -73,16 +84,24 @@ def tune(
         evaluations). Rows of finalists hold all seeds.
 
     Raises:
-        ValueError: Two arms have one label, or a setting does not fit.
+        ValueError: Two arms have one label, a setting does not fit, or Optuna is asked for and not
+            installed.
         StudyError: Runs failed.
     """
     effort = effort or Effort()
     if len({arm.label for arm in arms}) < len(arms):
         raise ValueError(f"arms: labels {[arm.label for arm in arms]}, allowed are distinct ones")
-    settings = draw_settings(space, effort.settings)
-    first = {arm.label: settings for arm in arms}
     seeds = range(SEED, SEED + effort.seeds)
-    table = _round(arms, first, seeds, folder / "round-1", workers, progress)
+    if effort.sampler == "tpe":
+
+        def carry_out(wanted: Mapping[str, Sequence[Setting]], name: str) -> pd.DataFrame:
+            return _round(arms, wanted, seeds, folder / "guided" / name, workers, progress)
+
+        settings, table = guided_round(arms, space, effort.settings, carry_out)
+    else:
+        settings = draw_settings(space, effort.settings)
+        first = {arm.label: settings for arm in arms}
+        table = _round(arms, first, seeds, folder / "round-1", workers, progress)
     ranked = standing(table, arms, settings)
     if not effort.further_seeds:
         return ranked
@@ -109,7 +128,7 @@ def _round(
     configs = [
         configured(arm, setting, seed=seed)
         for arm in arms
-        for setting in settings[arm.label]
+        for setting in settings.get(arm.label, ())
         for seed in seeds
     ]
     return run_many(configs, folder, workers=workers, progress=progress)
