@@ -32,15 +32,18 @@ def fla_attention(problem: AttentionProblem) -> Float[Tensor, "b t h v"]:
 
     Returns:
         The outputs, in the dtype of the queries.
-    """
-    from fla.ops.attn.parallel import parallel_attn
 
+    Raises:
+        ValueError: A segment is no run of tokens, or a query's is not its own key's.
+    """
     if problem.v.numel() == 0 or problem.q.numel() == 0:
         return reference_attention(problem)
     past = problem.k.shape[1] - problem.q.shape[1]
+    borders = _borders(problem)
+    from fla.ops.attn.parallel import parallel_attn
+
     q = F.pad(problem.q, (0, 0, 0, 0, past, 0))
     q, k, v = (_widened(x) for x in (q, problem.k, problem.v))
-    borders = _borders(problem)
     if borders is not None:
         q, k, v = (x.flatten(0, 1).unsqueeze(0) for x in (q, k, v))
     o = parallel_attn(
@@ -70,8 +73,30 @@ def _borders(problem: AttentionProblem) -> Tensor | None:
         return None
     starts = torch.ones_like(segments, dtype=torch.bool)
     starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
+    _check_runs(problem, starts & (segments >= 0))
     begins = starts.flatten().nonzero().flatten()
     return torch.cat([begins, begins.new_tensor([segments.numel()])])
+
+
+def _check_runs(problem: AttentionProblem, starts: Tensor) -> None:
+    """Refuse what borders cannot say: a segment that comes again, queries of other segments."""
+    keys, queries = problem.key_segments, problem.query_segments
+    assert keys is not None
+    assert queries is not None
+    row = torch.arange(len(keys), device=keys.device)[:, None].expand_as(keys)
+    begun = torch.stack([row[starts], keys[starts]])
+    several, counts = torch.unique(begun, dim=1, return_counts=True)
+    if (counts > 1).any():
+        at, segment = (int(x) for x in several[:, counts > 1][:, 0])
+        raise ValueError(
+            f"key_segments: segment {segment} comes again in row {at} after another, allowed for "
+            "backend 'fla' is one run of tokens a segment"
+        )
+    if not torch.equal(queries, keys[:, keys.shape[1] - queries.shape[1] :]):
+        raise ValueError(
+            "query_segments: another segment than that of the query's own key, allowed for backend "
+            "'fla' is the last part of key_segments"
+        )
 
 
 def refuses_attention(workload: AttentionWorkload) -> str | None:

@@ -55,6 +55,17 @@ def compare(given: AttentionProblem, bound: float) -> None:
         assert (gradient.double() - right).norm() <= bound * largest, name
 
 
+def test_a_segment_that_comes_again_is_refused() -> None:
+    """It would be cut in two; the definition joins what has one name."""
+    given = problem("cpu", length=6, keys=6, groups=4, width=8)
+    again = torch.tensor([[0, 0, 1, 1, 2, 2], [0, 1, 1, 0, 0, -1]])
+    with pytest.raises(ValueError, match="segment 0 comes again in row 1 after another"):
+        fla_attention(replace(given, key_segments=again, query_segments=again))
+    other = torch.tensor([[0, 0, 1, 1, 2, 2], [-1, 1, 1, -1, 3, -1]])
+    with pytest.raises(ValueError, match="allowed for backend 'fla' is the last part"):
+        fla_attention(replace(given, key_segments=other, query_segments=other + 1))
+
+
 SIZES = [(9, 9, 4, 8), (5, 21, 2, 16), (1, 13, 1, 20), (33, 33, 2, 32)]
 
 
