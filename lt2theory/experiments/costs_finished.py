@@ -1,8 +1,9 @@
-"""What a step of finished cells of word problems and parity took of a GPU, whole cells counted.
+"""What finished cells took of a GPU, whole cells counted.
 
-Steps alone are the smaller part of such cells: evaluations, confirmations, tests and starts are in
-the numbers here, and one number serves all lengths: at 32 tokens a step takes 0.8 to 2.4 times what
-it takes at 8, by loops, where products grow fourfold (results/study-throughput-h200.json).
+Steps alone are the smaller part of a cell: evaluations, confirmations, tests and starts are in the
+numbers here. Of word problems and parity on one block one number serves all lengths: at 32 tokens a
+step takes 0.8 to 2.4 times what it takes at 8, by loops, where products grow fourfold
+(results/study-throughput-h200.json). State-based recall follows the products of its steps.
 """
 
 from typing import NamedTuple
@@ -11,17 +12,17 @@ from lt2theory.experiments.cells import Cell
 
 
 class Arm(NamedTuple):
-    """What tells the costs of one-block cells apart.
+    """What tells the costs of cells apart.
 
     Attributes:
-        task: `group_word` or `parity`.
-        mixer: That of the block.
+        task: Its registry name.
+        mixers: Those of the model, sorted, with plus signs between.
         num_loops: Loops T.
         loop_state: `rescan` or `accumulate`; `rescan` for T = 1.
     """
 
     task: str
-    mixer: str
+    mixers: str
     num_loops: int
     loop_state: str
 
@@ -44,36 +45,70 @@ FINISHED: dict[Arm, float] = {
     Arm("parity", "deltanet", 2, "rescan"): 2.83,
     Arm("parity", "deltanet", 2, "accumulate"): 2.34,
 }
-"""Milliseconds of an H200 a step: device seconds of an arm's finished cells of block 2 over their
-steps (results/study.parquet, results/study-throughput-h200.json), four cells at a time in a
-process. Single cells differ from their arm's number by 20 to 40 %."""
+"""Milliseconds of an H200 a step, one block: device seconds of an arm's finished cells of block 2
+over their steps (results/study.parquet, results/study-throughput-h200.json), four cells at a time
+in a process. Single cells differ from their arm's number by 20 to 40 %."""
+
+SEARCHED: dict[Arm, float] = {
+    Arm("group_word", "deltanet", 1, "rescan"): 1.1,
+    Arm("group_word", "deltanet", 4, "rescan"): 1.4,
+    Arm("group_word", "deltanet", 4, "accumulate"): 1.5,
+}
+"""The same of the cells of a search, which have no test: means over `tune-s5`
+(results/study-throughput-h200.json)."""
+
+STEP_MS = 6.59
+"""Of a step of state-based recall on an H200, all that goes with it, whatever its products."""
+TFLOP_MS = 6.76
+"""Of 1e12 multiplications and additions of such a step. With `STEP_MS` the least squares of the
+device seconds of the 27 finished cells of block 1 by their steps and products
+(results/study.parquet), three to six cells at a time. The 27 together are priced to within 4 %,
+single ones at 0.5 to 1.6 times what they took. Neither loops nor mixers beside their products fit
+better. The searches at 1 to 8 swaps, which are not among the 27, took 8.97 ms a step
+(results/study-throughput-h200.json), 9.2 by these."""
+
+RECALLED = frozenset(
+    Arm("state_based_recall", mixers, num_loops, "rescan")
+    for mixers, loops in {
+        "full": (1, 4),
+        "full+gdn": (1, 4),
+        "gdn": (1, 4),
+        "gdn+window": (1, 4),
+        "gdn+nsa": (4,),
+    }.items()
+    for num_loops in loops
+)
+"""The arms of those 27 cells."""
 
 
 def arm_of(cell: Cell) -> Arm:
     """What tells a cell's cost apart.
 
     Args:
-        cell: A cell of one block.
+        cell: A cell.
 
     Returns:
-        Its task, mixer, loops and loop state.
+        Its task, mixers, loops and loop state.
     """
-    config = cell.resolved
-    model = config.model
-    mixer = model.loops[0][0].mixer
-    return Arm(config.task.name, mixer, model.num_loops, model.loop_state)
+    model = cell.resolved.model
+    mixers = "+".join(sorted({spec.mixer for loop in model.loops for spec in loop}))
+    return Arm(cell.resolved.task.name, mixers, model.num_loops, model.loop_state)
 
 
-def finished_ms(cell: Cell) -> float | None:
-    """What a step of finished cells like this one took of the GPU's time, all else with it.
+def one_block_ms(cell: Cell) -> tuple[float, bool]:
+    """What a step of a cell of one block takes of an H200, all else with it.
 
     Args:
         cell: A cell, of whatever sizes and lengths.
 
     Returns:
-        Milliseconds; None for more than one block, for other tasks, mixers or loops than those of
-        `FINISHED`, and for cells without a test, such as those of a search.
+        Milliseconds, and whether they are an estimate: where no cells of its arm are finished, the
+        mean over finished arms with the number of loops that is nearest.
     """
-    if cell.resolved.model.num_layers > 1 or not cell.config.test:
-        return None
-    return FINISHED.get(arm_of(cell))
+    arm = arm_of(cell)
+    known = FINISHED if cell.config.test else SEARCHED
+    if arm in known:
+        return known[arm], False
+    away = min(abs(other.num_loops - arm.num_loops) for other in FINISHED)
+    near = [ms for other, ms in FINISHED.items() if abs(other.num_loops - arm.num_loops) == away]
+    return sum(near) / len(near), True

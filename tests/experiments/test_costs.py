@@ -1,186 +1,159 @@
-"""Time from measured steps, by hand."""
+"""Prices of cells beside what finished cells took."""
 
-import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from lt2theory.experiments.cells import Cell
-from lt2theory.experiments.costs import (
-    FLOP_MS,
-    MEASURED,
-    PASS_MS,
-    PLAIN_PASSES,
-    STAGE_SECONDS,
-    TEST_STEPS,
-    Measured,
-    estimated_ms,
-    gpu_cost,
-    step_ms,
+from lt2theory.experiments.costs import gpu_cost
+from lt2theory.experiments.costs_finished import (
+    FINISHED,
+    RECALLED,
+    SEARCHED,
+    STEP_MS,
+    TFLOP_MS,
+    Arm,
+    arm_of,
 )
-from lt2theory.experiments.costs_finished import FINISHED, Arm, arm_of, finished_ms
 from lt2theory.experiments.studies import smoke, studies
 from lt2theory.experiments.study_cells import loops
 from lt2theory.experiments.study_steps import RECALL_STEPS, STEPS_A_STAGE
 from lt2theory.experiments.study_table import TABLE, read_study_table
-from lt2theory.models.flops import step_flops
 from lt2theory.report.views import stage_outcomes
 from lt2theory.runs import read_json
 
 ROOT = Path(__file__).parents[2]
 
 
-def row(flops: float, ms: float, passes: int = 1) -> Measured:
-    return Measured(("deltanet",), "rescan", passes, flops, ms, "float32")
-
-
-@pytest.fixture
-def cell() -> Cell:
-    return smoke()[0]
-
-
-def test_time_follows_the_products(cell: Cell) -> None:
-    flops = cell.step_flops(8)
-    assert flops == step_flops(cell.resolved.model, 64, 8)
-    assert step_ms(cell, 8, [row(2 * flops, 6.0)]) == 6.0  # below what was measured: its launches
-    assert step_ms(cell, 8, [row(flops / 4, 2.0)]) == pytest.approx(8.0)
-    between = [row(flops * 1.5, 9.0), row(flops / 2, 5.0)]
-    assert step_ms(cell, 8, between) == pytest.approx(7.0)
-    # Four passes of a block in the measurement, one in the cell.
-    assert step_ms(cell, 8, [row(4 * flops, 8.0, passes=4)]) == pytest.approx(2.0)
-
-
-def test_as_many_passes_serve_before_others(cell: Cell) -> None:
-    flops = cell.step_flops(8)
-    table = [row(flops, 3.0), row(4 * flops, 4.0, passes=4)]
-    assert step_ms(cell, 8, table) == 3.0
-    assert step_ms(cell, 8, table[1:]) == pytest.approx(1.0)
-
-
-def test_other_mixers_say_nothing(cell: Cell) -> None:
-    for other in (
-        Measured(("gdn",), "rescan", 1, 1e9, 1.0, "float32"),
-        Measured(("deltanet",), "rescan", 1, 1e9, 1.0),
-    ):
-        assert step_ms(cell, 8, [other]) is None
-        assert gpu_cost(cell, measured=[other]).estimated
-
-
-def test_seconds_are_those_of_all_stages(cell: Cell) -> None:
-    table = [row(cell.step_flops(8) / 2, 1.0)]
-    first, second = step_ms(cell, 8, table), step_ms(cell, 12, table)
-    assert first is not None
-    assert second is not None
-    a_step = first + second
-    expected = (40 + TEST_STEPS) * a_step / 1e3
-    cost = gpu_cost(cell, measured=table)
-    assert cost.seconds == pytest.approx(expected + 2 * STAGE_SECONDS)
-    assert not cost.estimated
-    config = cell.config.model_copy(update={"test": False, "test_stages": ()})
-    untested = Cell(name="untested", block=1, config=config, expected_steps=40)
-    saved = cost.seconds - gpu_cost(untested, measured=table).seconds
-    assert saved == pytest.approx(TEST_STEPS * a_step / 1e3)
-
-
-def test_seconds_follow_the_steps_of_every_stage(cell: Cell) -> None:
-    late = Cell(name="late", block=1, config=cell.config, expected_steps=30, shares=(1.0, 3.0))
-    table = [row(cell.step_flops(8) / 2, 1.0)]
-    short, long = (step_ms(cell, stage, table) or 0 for stage in (8, 12))
-    tests = TEST_STEPS * (short + long)
-    expected = (15 * short + 45 * long + tests) / 1e3 + 2 * STAGE_SECONDS
-    assert gpu_cost(late, measured=table).seconds == pytest.approx(expected)
-
-
-def test_recall_is_priced_by_what_finished_cells_took() -> None:
-    table = read_study_table(ROOT / "results" / TABLE)
-    cells = {cell.name: cell for cell in loops()}
-    names = ["recall-gdn-window-t4-s0", "recall-gdn-window-t4-s1"]
-    taken = stage_outcomes(table[table["cell"].isin(names)]).groupby("stage")["steps"].sum()
-    assert dict(zip(taken.index.astype(int), taken.astype(int), strict=True)) == RECALL_STEPS
-    spent = table[table["metric"] == "device_seconds"].set_index("cell")["value"]
-    for name in names:
-        steps = stage_outcomes(table[table["cell"] == name]).set_index("stage")["steps"]
-        same = dataclasses.replace(
-            cells[name], expected_steps=round(steps.mean()), shares=tuple(map(float, steps))
-        )
-        assert same.steps() == pytest.approx(steps.sum(), abs=8)
-        assert gpu_cost(same).seconds == pytest.approx(float(spent[name]), rel=0.3)
-        assert gpu_cost(cells[name]).seconds > float(spent[name])  # more steps were expected
+@pytest.fixture(scope="module")
+def known() -> dict[str, Cell]:
+    """The cells of all studies by name."""
+    return {cell.name: cell for study in studies().values() for cell in study()}
 
 
 @pytest.fixture(scope="module")
-def finished() -> pd.DataFrame:
-    """Finished cells of block 2; `longer` says that a cell stays at a stage, `priced` its cost."""
+def spent() -> pd.DataFrame:
+    """Every cell that has begun: its `value` in device seconds, and `priced`."""
     table = read_study_table(ROOT / "results" / TABLE)
-    rows = table[(table["metric"] == "device_seconds") & (table["block"] == 2)]
-    rows = rows[rows["status"] == "done"].set_index("cell").astype({"value": float})
+    rows = table[table["metric"] == "device_seconds"].set_index("cell").astype({"value": float})
     cells = {cell.name: cell for cell in loops()}
     return rows.assign(
-        arm=[", ".join(map(str, arm_of(cells[name]))) for name in rows.index],
+        arm=[arm_of(cells[name]) for name in rows.index],
         longer=rows["label"].str.contains("settled|exact"),
         priced=[gpu_cost(cells[name]).seconds for name in rows.index],
     )
 
 
-def test_word_problems_are_priced_by_what_finished_cells_took(finished: pd.DataFrame) -> None:
-    arms = finished.groupby("arm")[["value", "progress"]].sum()
+@pytest.fixture(scope="module")
+def words(spent: pd.DataFrame) -> pd.DataFrame:
+    """Finished cells of block 2."""
+    return spent[(spent["block"] == 2) & (spent["status"] == "done")]
+
+
+@pytest.fixture(scope="module")
+def recalled(spent: pd.DataFrame) -> pd.DataFrame:
+    """Finished cells of block 1, with the `steps` and the `flops` that they took."""
+    table = read_study_table(ROOT / "results" / TABLE)
+    cells = {cell.name: cell for cell in loops()}
+    rows = spent[(spent["block"] == 1) & (spent["status"] == "done")]
+    flops = []
+    for name in rows.index:
+        taken = stage_outcomes(table[table["cell"] == name]).set_index("stage")["steps"].dropna()
+        assert taken.sum() == rows["progress"][name]
+        by_stage = ((int(stage), float(steps)) for stage, steps in taken.items())
+        flops.append(sum(steps * cells[name].step_flops(stage) for stage, steps in by_stage))
+    return rows.assign(steps=rows["progress"].astype(float), flops=flops)
+
+
+def test_steps_by_swaps_are_those_of_two_finished_cells() -> None:
+    table = read_study_table(ROOT / "results" / TABLE)
+    names = ["recall-gdn-window-t4-s0", "recall-gdn-window-t4-s1"]
+    taken = stage_outcomes(table[table["cell"].isin(names)]).groupby("stage")["steps"].sum()
+    assert dict(zip(taken.index.astype(int), taken.astype(int), strict=True)) == RECALL_STEPS
+
+
+def test_recall_is_priced_by_what_finished_cells_took(recalled: pd.DataFrame) -> None:
+    taken = recalled["value"].to_numpy()
+    columns = np.stack([recalled["steps"] / 1e3, recalled["flops"] / 1e15], axis=1)
+    line = np.linalg.lstsq(columns, taken, rcond=None)[0]
+    assert line.tolist() == [
+        pytest.approx(STEP_MS, abs=0.005),
+        pytest.approx(TFLOP_MS, abs=0.005),
+    ]
+    assert set(recalled["arm"]) == RECALLED
+    said = columns @ line
+    assert said.sum() == pytest.approx(taken.sum(), rel=0.04)
+    assert 0.5 < (said / taken).min() < (said / taken).max() < 1.6
+    assert len(recalled) == 27  # as the docstrings say
+
+
+def test_prices_of_recall_are_near_what_cells_took(spent: pd.DataFrame) -> None:
+    """Before they run, steps are a guess as well: all that have begun, ended or not."""
+    begun = spent[spent["block"] == 1]
+    assert begun["priced"].sum() == pytest.approx(begun["value"].sum(), rel=0.15)
+    for num_loops, cells in begun.groupby(begun["arm"].map(lambda arm: arm.num_loops)):
+        assert cells["priced"].sum() == pytest.approx(cells["value"].sum(), rel=0.25), num_loops
+
+
+def test_searches_of_recall_took_what_they_are_priced_at(known: dict[str, Cell]) -> None:
+    said = read_json(ROOT / "results" / "study-throughput-h200.json")["searches"]
+    cells = [known[name] for name in known if known[name].config.label.startswith("recall-")]
+    cells = [cell for cell in cells if not cell.config.test]
+    priced = sum(gpu_cost(cell).seconds for cell in cells) / sum(cell.steps() for cell in cells)
+    taken = 60 / said["steps_per_minute"]["recall, 1 to 8 swaps, batch 128, five families"]
+    assert priced == pytest.approx(taken, rel=0.04)
+
+
+def test_word_problems_are_priced_by_what_finished_cells_took(words: pd.DataFrame) -> None:
+    arms = words.groupby("arm")[["value", "progress"]].sum()
     taken = (1e3 * arms["value"] / arms["progress"].astype(float)).to_dict()
-    said = {", ".join(map(str, arm)): ms for arm, ms in FINISHED.items()}
-    assert said == {arm: pytest.approx(ms, abs=0.006) for arm, ms in taken.items()}
-    plain = finished[~finished["longer"]].groupby("task")[["progress", "stages_asked"]].sum()
+    assert {arm: pytest.approx(ms, abs=0.006) for arm, ms in taken.items()} == FINISHED
+    plain = words[~words["longer"]].groupby("task")[["progress", "stages_asked"]].sum()
     found = (plain["progress"] / plain["stages_asked"]).astype(float).round()
     assert found.to_dict() == STEPS_A_STAGE
-    for task, cells in finished.groupby("task"):
+    for task, cells in words.groupby("task"):
         assert cells["priced"].sum() == pytest.approx(cells["value"].sum(), rel=0.05), task
 
 
-def test_the_published_throughput_says_the_same_of_words(finished: pd.DataFrame) -> None:
-    said = read_json(ROOT / "results" / "study-throughput-h200.json")["words"]
-    assert (said["cells"], said["steps"]) == (len(finished), finished["progress"].sum())
-    assert said["gpu_minutes"] == pytest.approx(finished["value"].sum() / 60, abs=0.05)
+def test_the_published_throughput_says_the_same_of_words(words: pd.DataFrame) -> None:
+    published = read_json(ROOT / "results" / "study-throughput-h200.json")
+    said = published["words"]
+    assert (said["cells"], said["steps"]) == (len(words), words["progress"].sum())
+    assert said["gpu_minutes"] == pytest.approx(words["value"].sum() / 60, abs=0.05)
     assert said["steps_a_stage"] == STEPS_A_STAGE
     found = {
-        Arm(task, mixer, int(loops[0]), loops[3:] or "rescan"): ms
+        Arm(task, mixer, int(num_loops[0]), num_loops[3:] or "rescan"): ms
         for kind, arms in said["ms_a_step_by_arm"].items()
         for task, mixer in [kind.split(", ")]
-        for loops, ms in arms.items()
+        for num_loops, ms in arms.items()
     }
     assert found == FINISHED
+    assert set(published["searches"]["ms_a_step"].values()) == set(SEARCHED.values())
 
 
-def test_finished_cells_price_one_block_that_is_tested() -> None:
-    known = {cell.name: cell for study in studies().values() for cell in study()}
+def test_one_block_is_priced_by_its_arm(known: dict[str, Cell]) -> None:
     priced = known["s5-t4-accumulate-s0"]
-    assert finished_ms(priced) == FINISHED[arm_of(priced)]
     assert priced.steps() == 2 * STEPS_A_STAGE["group_word"]  # 16 and 32 tokens
     assert gpu_cost(priced).seconds == pytest.approx(2 * 892 * 4.34e-3)
-    assert finished_ms(known["recall-gdn-t4-s0"]) is None
-    assert finished_ms(known["s5-t4-accumulate-all-try0-s1000"]) is None
+    assert not gpu_cost(priced).estimated
+    searched = known["s5-t4-accumulate-all-try0-s1000"]
+    assert gpu_cost(searched).seconds == pytest.approx(searched.steps() * 1.5e-3)
+    assert not gpu_cost(searched).estimated
 
 
-def test_the_formula_gives_what_was_measured_of_gdn() -> None:
-    rows = [row for row in MEASURED if row.mixers == ("gdn",)]
-    assert len(rows) == 3
-    for row in rows:
-        assert PASS_MS * row.block_passes + FLOP_MS * row.flops == pytest.approx(row.ms, rel=0.05)
+def test_an_arm_that_never_ran_is_estimated_by_others(known: dict[str, Cell]) -> None:
+    distance = known["distance-t4-s0"]
+    assert gpu_cost(distance).seconds == pytest.approx(distance.steps() * (4.18 + 4.34) / 2 * 1e-3)
+    assert gpu_cost(distance).estimated
+    for name in ("recall-gla-t4-s0", "recall-gdn-window-t8-s0", "recall-gdn-t4-accumulate-s0"):
+        cell = known[name]
+        ms = STEP_MS * cell.steps() + TFLOP_MS * cell.flops() / 1e12
+        assert gpu_cost(cell).seconds == pytest.approx(ms / 1e3)
+        assert gpu_cost(cell).estimated, name
+    assert not gpu_cost(known["recall-gdn-t4-s0"]).estimated
 
 
-def test_what_was_not_measured_is_estimated_from_launches_and_products(cell: Cell) -> None:
-    launches = 0.9 + PLAIN_PASSES  # one pass through a DeltaNet block in float32
-    assert estimated_ms(cell, 8) == pytest.approx(PASS_MS * launches + FLOP_MS * cell.step_flops(8))
-    steps = 40 + TEST_STEPS
-    expected = sum(steps * estimated_ms(cell, stage) / 1e3 + STAGE_SECONDS for stage in (8, 12))
-    assert gpu_cost(cell, measured=()).seconds == pytest.approx(expected)
-    by_name = cell.config.model.model_copy(update={"backend": "triton"})
-    config = cell.config.model_copy(update={"model": by_name})
-    ours = Cell(name="ours", block=1, config=config)
-    assert estimated_ms(ours, 8) == pytest.approx(
-        PASS_MS * 0.9 + FLOP_MS * cell.step_flops(8)
-    )  # our kernels do not run in plain torch
-
-
-def test_the_table_is_sorted_by_kind() -> None:
-    for measured in MEASURED:
-        assert measured.mixers == tuple(sorted(set(measured.mixers)))
-        assert measured.ms > 0
+def test_the_smallest_study_costs_a_second() -> None:
+    assert sum(gpu_cost(cell).seconds for cell in smoke()) == pytest.approx(3 * 80 * 2.5e-3)

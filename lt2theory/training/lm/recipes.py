@@ -102,6 +102,6 @@ def _teacher(size: str, label: str, minutes: int) -> Recipe:
         "loops of softmax attention, each read out and learnt: a teacher for lt2 linearize. "
         f"{config.total_steps} steps of 64 windows of 1024 bytes are expected to take {minutes} "
         "minutes of one H200 by launches and products as measured on GDN "
-        "(lt2theory.experiments.costs). Windows hold what a paragraph refers to; the text is read "
-        "about ten times over.",
+        "(lt2theory.experiments.linearization.minutes). Windows hold what a paragraph refers to; "
+        "the text is read about ten times over.",
     )
