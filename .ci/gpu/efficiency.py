@@ -10,14 +10,13 @@ from typing_extensions import override
 
 from lt2theory.bench.efficiency import measure_cells
 from lt2theory.bench.efficiency_cells import FORMS, all_cells, without_loops
-from lt2theory.bench.efficiency_file import add_rows, left_to_do
+from lt2theory.bench.efficiency_file import KEY, add_rows, left_to_do
 from lt2theory.bench.presets import HostMeter
 from lt2theory.models import LoopedConfig
 from lt2theory.runs.environment import capture
 
 DEAD = ("CUDA error", "AcceleratorError", "misaligned", "illegal", "unspecified launch")
 """Words of a fault after which a process can use its device no more."""
-KEY = ("arm", "form", "phase", "batch", "length")
 SHOWN = (("decode", 8), ("prefill", 1))
 
 

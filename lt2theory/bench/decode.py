@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from lt2theory.bench.rates import copy_rate
+from lt2theory.bench.rates import copy_rate, mean_ms, require_cuda
 from lt2theory.bench.rows import OnRow, unheard
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import Decoder, LoopedConfig, LoopedModel
@@ -95,8 +95,7 @@ def bench_decode(
     Raises:
         ValueError: There is no CUDA device.
     """
-    if not torch.cuda.is_available():
-        raise ValueError("device: lt2 bench decode needs a CUDA device; a CPU's time says nothing")
+    require_cuda("decode")
     rate = copy_rate()
     rows = []
     for pattern in dict.fromkeys(setting.pattern for setting in settings):
@@ -174,14 +173,7 @@ def _milliseconds(call: Callable[[], Tensor], steps: int) -> float:
     with torch.no_grad():
         for _ in range(5):
             call()
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        start.record()
-        for _ in range(steps):
-            call()
-        end.record()
-        torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) / steps
+        return mean_ms(call, steps)
 
 
 def random_model(config: LoopedConfig, device: str = "cuda") -> LoopedModel:

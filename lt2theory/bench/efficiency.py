@@ -25,6 +25,7 @@ from lt2theory.bench.efficiency_cells import (
 )
 from lt2theory.bench.prefill import Setting as Reading
 from lt2theory.bench.prefill import reader
+from lt2theory.bench.rates import mean_ms
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.models.parameters import parameter_count
 from lt2theory.models.preset import changed
@@ -77,14 +78,7 @@ class Meter:
         Returns:
             Milliseconds a call.
         """
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        start.record()
-        for _ in range(times):
-            call()
-        end.record()
-        torch.cuda.synchronize()
-        return float(start.elapsed_time(end)) / times
+        return mean_ms(call, times)
 
 
 def measure_cells(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lt2theory.bench.decode import full_scale, random_model
-from lt2theory.bench.rates import median_ms
+from lt2theory.bench.rates import median_ms, require_cuda
 from lt2theory.bench.rows import OnRow, unheard
 from lt2theory.bench.train_step import PRODUCTS
 from lt2theory.models import LoopedConfig, LoopedModel, prefill
@@ -59,8 +59,7 @@ def bench_prefill(
     Raises:
         ValueError: There is no CUDA device.
     """
-    if not torch.cuda.is_available():
-        raise ValueError("device: lt2 bench prefill needs a CUDA device; a CPU's time says nothing")
+    require_cuda("prefill")
     rows = []
     for pattern, layers in dict.fromkeys((each.pattern, each.layers) for each in settings):
         own = [each for each in settings if (each.pattern, each.layers) == (pattern, layers)]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pandas as pd
 import torch
@@ -25,7 +25,6 @@ from lt2theory.models import LoopedConfig, find_preset, presets
 from lt2theory.training.lm.ranks import Ranks
 
 Phase = Literal["prefill", "decode", "train"]
-PHASES: tuple[Phase, ...] = get_args(Phase)
 KEY = ("preset", "phase", "batch", "length")
 """What names a row."""
 SCALE = "lt2-1.3b-"

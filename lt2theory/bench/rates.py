@@ -6,6 +6,19 @@ from collections.abc import Callable
 import torch
 
 
+def require_cuda(verb: str) -> None:
+    """Refuse to time on a CPU what is of a GPU.
+
+    Args:
+        verb: The verb of `lt2 bench`.
+
+    Raises:
+        ValueError: There is no CUDA device.
+    """
+    if not torch.cuda.is_available():
+        raise ValueError(f"device: lt2 bench {verb} needs a CUDA device; a CPU's time says nothing")
+
+
 def median_ms(run: Callable[[], object], repeats: int) -> float:
     """Median time of a run, the first one included.
 
@@ -25,6 +38,26 @@ def median_ms(run: Callable[[], object], repeats: int) -> float:
         torch.cuda.synchronize()
         times.append(float(start.elapsed_time(end)))
     return statistics.median(times)
+
+
+def mean_ms(run: Callable[[], object], times: int) -> float:
+    """Mean time of runs one after the other.
+
+    Args:
+        run: What is timed.
+        times: Runs.
+
+    Returns:
+        Milliseconds a run, between two events around them all.
+    """
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    for _ in range(times):
+        run()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) / times
 
 
 def warm_ms(run: Callable[[], object], repeats: int) -> float:

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from lt2theory.bench.rates import copy_rate, product_rate, warm_ms
+from lt2theory.bench.rates import copy_rate, product_rate, require_cuda, warm_ms
 from lt2theory.bench.rows import OnRow, unheard
 from lt2theory.ops.sparse.dsa import INDEXED_ATTENTIONS
 from lt2theory.ops.sparse.dsa_reference import IndexedProblem
@@ -80,8 +80,7 @@ def bench_sparse(
     Raises:
         ValueError: There is no CUDA device.
     """
-    if not torch.cuda.is_available():
-        raise ValueError("device: lt2 bench sparse needs a CUDA device; a CPU's time says nothing")
+    require_cuda("sparse")
     rates = (product_rate(), copy_rate())
     rows = []
     for setting in settings:

@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 
 from lt2theory.bench.fla_loop import FlaLoop
+from lt2theory.bench.rates import require_cuda
 from lt2theory.models import LoopedConfig
 from lt2theory.models.flops import step_flops
 from lt2theory.training import CurriculumConfig, Job, Runtime, TaskConfig, resolve, share_device
@@ -121,10 +122,14 @@ def bench_study(
     Raises:
         ValueError: There is no CUDA device, or a name is not a workload.
     """
-    rows = []
+    names = tuple(names)
     for name in names:
         if name not in WORKLOADS:
             raise ValueError(unknown_name("workloads", name, WORKLOADS))
+    if device == "cuda":
+        require_cuda("study")
+    rows = []
+    for name in names:
         config = WORKLOADS[name].config(device=device)
         length = config.task.create().sequence_length(config.stages[0])
         facts = {

@@ -1,4 +1,4 @@
-"""`lt2 bench tasks|ops|analysis|decode|sparse|train-step`: speeds here, with their setting."""
+"""Verbs of `lt2 bench` for generators, ops, analysers and models: speeds, with their setting."""
 
 from lt2theory.cli.bench_options import (
     AnalysisOptions,
@@ -9,7 +9,7 @@ from lt2theory.cli.bench_options import (
     TaskOptions,
     TrainStepOptions,
 )
-from lt2theory.cli.bench_output import Growing, check_lists, publish
+from lt2theory.cli.bench_output import Growing, check_backend, check_lists, publish
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
 from lt2theory.cli.parsing import parse
@@ -136,6 +136,7 @@ def prefill(argv: list[str]) -> int:
     from lt2theory.bench.prefill import Setting, bench_prefill
 
     check_lists(options, patterns=PATTERNS)
+    check_backend(options.backend)
     fixed = {"chunk": options.chunk, "backend": options.backend, "layers": options.layers}
     settings = [
         Setting(pattern, options.batch, context, **fixed)
@@ -170,6 +171,7 @@ def train_step(argv: list[str]) -> int:
     )
     check_file(copy.json, "--json")
     check_lists(options)
+    check_backend(options.backend)
     if options.device == "cpu":
         from lt2theory.bench.train_step_cpu import bench_train_step_cpu
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import tyro
 from pydantic import Field
 
-from lt2theory.cli.bench_output import check_lists
+from lt2theory.cli.bench_output import check_backend, check_lists
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import check_file
 from lt2theory.cli.parsing import parse
@@ -71,13 +71,14 @@ def efficiency(argv: list[str]) -> int:
     from lt2theory.bench.efficiency import Meter, measure_cells
     from lt2theory.bench.efficiency_cells import ARMS, all_cells
     from lt2theory.bench.efficiency_file import add_rows, left_to_do
+    from lt2theory.bench.rates import require_cuda
     from lt2theory.runs.environment import capture
 
     check_lists(options, arms=ARMS)
+    check_backend(options.backend)
     cells = all_cells(options.arms, options.forms, options.phases, options.batches, options.lengths)
     left = left_to_do(cells, options.file)
-    if not torch.cuda.is_available():
-        raise ValueError("device: lt2 bench efficiency needs a CUDA device")
+    require_cuda("efficiency")
     until = time.monotonic() + 60 * options.minutes
     measure = measure_cells(
         left,

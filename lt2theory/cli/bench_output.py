@@ -42,6 +42,22 @@ def check_lists(options: BaseModel, **names: Iterable[str]) -> None:
             raise ValueError(unknown_name(flag, unknown, allowed))
 
 
+def check_backend(backend: str) -> None:
+    """Refuse a backend that there is not, before anything is measured.
+
+    Args:
+        backend: What `--backend` was given.
+
+    Raises:
+        ValueError: Naming those that there are.
+    """
+    from lt2theory.ops import BACKENDS
+    from tasks.names import unknown_name
+
+    if backend not in BACKENDS:
+        raise ValueError(unknown_name("--backend", backend, BACKENDS))
+
+
 def publish(table: "pd.DataFrame", path: Path | None, *, threads: int, device: str = "cpu") -> None:
     """Print a table, and write it with the environment it was measured in.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import tyro
 from pydantic import Field
 
-from lt2theory.cli.bench_output import check_lists
+from lt2theory.cli.bench_output import check_backend, check_lists
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import check_file
 from lt2theory.cli.parsing import parse
@@ -76,17 +76,14 @@ def presets(argv: list[str]) -> int:
         preset_table,
     )
     from lt2theory.models import presets as all_presets
-    from lt2theory.ops import BACKENDS
     from lt2theory.runs.environment import capture
     from lt2theory.training.runtime import Runtime
-    from tasks.names import unknown_name
 
     named = [full_scale_presets() if name == "*" else (name,) for name in options.presets]
     names = tuple(dict.fromkeys(name for several in named for name in several))
     options = options.model_copy(update={"presets": names})
     check_lists(options, presets=all_presets())
-    if options.backend not in BACKENDS:
-        raise ValueError(unknown_name("--backend", options.backend, BACKENDS))
+    check_backend(options.backend)
     device = Runtime.of(options.device, "float32").device_name
     jobs = [
         Job(name, phase, *getattr(options, phase))

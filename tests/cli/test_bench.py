@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import torch
 
 from lt2theory.bench import decode
 from lt2theory.cli import bench_options, main
@@ -76,6 +77,23 @@ def test_decode_takes_what_is_named_twice_once(monkeypatch: pytest.MonkeyPatch) 
 def test_prefill_refuses(argv: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "prefill", *argv.split()]) == 2
     assert capsys.readouterr().err.startswith(f"lt2: error: {line}")
+
+
+@pytest.mark.parametrize("verb", ["prefill", "train-step", "efficiency x.json", "presets x.json"])
+def test_an_unknown_backend_is_refused_before_anything_runs(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *verb.split(), "--backend", "tritn"]) == 2
+    line = "--backend: 'tritn' is not allowed, perhaps you meant triton (choose from auto,"
+    assert capsys.readouterr().err.startswith(f"lt2: error: {line}")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("verb", ["decode", "prefill", "sparse", "study", "efficiency x.json"])
+def test_a_cpu_is_refused(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *verb.split()]) == 2
+    said = f"device: lt2 bench {verb.split()[0]} needs a CUDA device; a CPU's time says nothing"
+    assert capsys.readouterr().err == f"lt2: error: {said}\n"
 
 
 OPTIONS: dict[str, Any] = {

@@ -31,12 +31,6 @@ def test_refusals(
     assert f"lt2: error: {line}" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_cpu_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "efficiency", str(tmp_path / "x.json")]) == 2
-    assert "needs a CUDA device" in capsys.readouterr().err
-
-
 def test_a_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
