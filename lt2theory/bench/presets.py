@@ -5,11 +5,9 @@ other: `lt2theory.bench.presets_worker` does the work, and a new process takes i
 """
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
@@ -30,7 +28,6 @@ KEY = ("preset", "phase", "batch", "length")
 SCALE = "lt2-1.3b-"
 OURO = "ouro-1.4b"
 WORKER = "lt2theory.bench.presets_worker"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -186,13 +183,12 @@ def measure_presets(
     Raises:
         RuntimeError: A process cannot start.
     """
-    search = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     answers = run_jobs(
         [asdict(job) for job in jobs],
         asdict(way),
         workers=1,
         limit=limit,
-        environment={"PYTHONPATH": os.pathsep.join(search)},
+        environment={},
         suspect=lambda row: row.get("ms") is None and "Error" in row["reason"],
         module=WORKER,
     )

@@ -5,12 +5,9 @@ doctor's pool, and of no use alone.
 """
 
 import importlib
-import json
-import os
-import sys
 from typing import Any
 
-READY = {"ready": True}
+from lt2theory.bench.doctor.worker import answer_jobs
 
 
 def answer(job: dict[str, Any], way: dict[str, Any]) -> dict[str, Any]:
@@ -33,16 +30,12 @@ def answer(job: dict[str, Any], way: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer jobs until the standard input ends."""
-    way = json.loads(sys.argv[1])
-    # What libraries print must not get between the answers.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    # The slow imports, before the clock of a job starts.
+    """Measure presets."""
+    answer_jobs(answer, lambda way: _prepare())
+
+
+def _prepare() -> None:
     importlib.import_module("lt2theory.bench.presets")
-    answers.write(json.dumps(READY) + "\n")
-    for line in sys.stdin:
-        answers.write(json.dumps(answer(json.loads(line), way)) + "\n")
 
 
 if __name__ == "__main__":

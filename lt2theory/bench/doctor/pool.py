@@ -12,12 +12,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 START_UP = 120.0
 """Seconds that importing may take, once a process."""
 DOCTOR = "lt2theory.bench.doctor.worker"
 """The module that does the doctor's jobs."""
+
+ROOT = Path(__file__).resolve().parents[3]
+"""The folder that this package is imported from, for processes to import the same one."""
 
 Job = dict[str, Any]
 Answer = dict[str, Any]
@@ -53,7 +57,8 @@ def run_jobs(
         settings: What a worker process is told; the doctor's `device`, `imports` and `pinned`.
         workers: Processes at a time.
         limit: Seconds that one job may take before its process is killed.
-        environment: Variables for the processes, besides those of this one.
+        environment: Variables for the processes, besides those of this one; where they look for
+            modules begins with `ROOT`.
         suspect: Whether an answer casts doubt on its process; the process is then replaced.
         module: What a process runs (`python -m`): a line when it is ready, then one a job.
 
@@ -116,12 +121,13 @@ class _Worker:
         self._said = b""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
         command = [sys.executable, "-m", module, json.dumps(settings)]
+        search = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, **environment},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(search), **environment},
             start_new_session=True,
         )
         assert self._process.stdout is not None

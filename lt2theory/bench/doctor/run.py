@@ -1,7 +1,6 @@
 """`lt2 doctor`: what this machine's backends compute, measured against the float64 reference."""
 
 import importlib
-import os
 import shutil
 import tempfile
 import weakref
@@ -178,9 +177,8 @@ class Doctor:
         """Have jobs done by worker processes."""
         settings = self._settings
         told = {"device": settings.device, "imports": settings.imports, "pinned": not settings.full}
-        path = os.pathsep.join([_root(), *_python_path()])
         # One thread: the cases are small, and several processes share the cores.
-        environment = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        environment = {"OMP_NUM_THREADS": "1"}
         if not settings.full:
             environment |= {"LT2_CACHE_DIR": self._cache, "FLA_CACHE_RESULTS": "0"}
         yield from run_jobs(
@@ -198,13 +196,3 @@ def _outcome(case: Case, answer: dict[str, Any] | Died) -> Outcome:
     if isinstance(answer, Died):
         return Outcome(case, "hung" if answer.hung else "crashed", answer.reason)
     return Outcome.from_json(answer)
-
-
-def _root() -> str:
-    """The folder that this package is imported from, for processes to import the same one."""
-    return str(Path(__file__).resolve().parents[3])
-
-
-def _python_path() -> list[str]:
-    """Where this process was told to look for modules."""
-    return [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]

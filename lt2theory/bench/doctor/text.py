@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
 from lt2theory.bench.doctor.choices import LENGTH, WIDTH, Served
@@ -137,9 +137,21 @@ def summary_line(outcomes: Sequence[Outcome]) -> str:
     Returns:
         One line.
     """
-    counts = Counter(outcome.verdict for outcome in outcomes)
-    said = ", ".join(f"{counts[each]} {each}" for each in get_args(Verdict) if counts[each])
+    said = verdict_counts(outcome.verdict for outcome in outcomes)
     return f"{len(outcomes)} cases: {said or 'nothing to measure'}"
+
+
+def verdict_counts(verdicts: Iterable[Verdict]) -> str:
+    """Count verdicts.
+
+    Args:
+        verdicts: One a case.
+
+    Returns:
+        Those that there are with their numbers, in the order of `Verdict`.
+    """
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[each]} {each}" for each in get_args(Verdict) if counts[each])
 
 
 def advice_lines(advice: Sequence[str]) -> list[str]:

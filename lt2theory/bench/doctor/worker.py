@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 READY = {"ready": True}
@@ -73,21 +74,37 @@ def pin_autotuning() -> None:
     Autotuner.check_disk_cache = without_disk
 
 
-def main() -> None:
-    """Answer jobs until the standard input ends."""
+def answer_jobs(
+    do: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
+    prepare: Callable[[dict[str, Any]], None],
+) -> None:
+    """Answer the jobs of the standard input until it ends, as `lt2theory.bench.doctor.pool` asks.
+
+    Args:
+        do: Does a job, told the settings in the first argument of the command line as well.
+        prepare: Called with the settings before the clock of a job starts, for slow imports.
+    """
     settings = json.loads(sys.argv[1])
     # What libraries print must not get between the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    prepare(settings)
+    answers.write(json.dumps(READY) + "\n")
+    for line in sys.stdin:
+        answers.write(json.dumps(do(json.loads(line), settings)) + "\n")
+
+
+def main() -> None:
+    """Do the doctor's jobs."""
+    answer_jobs(lambda job, settings: answer(job, settings["device"]), _prepare)
+
+
+def _prepare(settings: dict[str, Any]) -> None:
     for name in settings["imports"]:
         importlib.import_module(name)
     if settings["pinned"]:
         pin_autotuning()
-    # The slow imports, before the clock of a job starts.
     importlib.import_module("lt2theory.bench.doctor.choices")
-    answers.write(json.dumps(READY) + "\n")
-    for line in sys.stdin:
-        answers.write(json.dumps(answer(json.loads(line), settings["device"])) + "\n")
 
 
 if __name__ == "__main__":

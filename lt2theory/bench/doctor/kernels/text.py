@@ -1,14 +1,11 @@
 """The checks of our kernels as plain lines of at most 100 columns."""
 
 import textwrap
-from collections import Counter
 from collections.abc import Sequence
-from typing import get_args
 
 from lt2theory.bench.doctor.kernels.measure import DRAWS, KernelOutcome
-from lt2theory.bench.doctor.measure import Verdict
+from lt2theory.bench.doctor.text import COLUMNS, verdict_counts
 
-_COLUMNS = 100
 _ROW = "{:<21} {:<9} {:>7} {:>7} {:<13} {:>7} {:<10} {}"
 
 
@@ -26,7 +23,7 @@ def kernel_head(total: int) -> list[str]:
         "results poisoned before, and every problem once more for the same bits"
     )
     names = ("kernel", "dtype", "values", "grads", "worst", "allowed", "same bits", "verdict")
-    return [*textwrap.wrap(title, _COLUMNS), _ROW.format(*names)]
+    return [*textwrap.wrap(title, COLUMNS), _ROW.format(*names)]
 
 
 def kernel_rows(outcome: KernelOutcome) -> list[str]:
@@ -51,7 +48,7 @@ def kernel_rows(outcome: KernelOutcome) -> list[str]:
     lines = [row.rstrip()]
     if outcome.failed:
         said = f"{outcome.verdict}: {outcome.reason}"
-        lines += textwrap.wrap(said, _COLUMNS, initial_indent="    ", subsequent_indent="      ")
+        lines += textwrap.wrap(said, COLUMNS, initial_indent="    ", subsequent_indent="      ")
     return lines
 
 
@@ -70,7 +67,7 @@ def refused_lines(outcomes: Sequence[KernelOutcome]) -> list[str]:
     names = ", ".join(dict.fromkeys(outcome.kernel for outcome in refused))
     return textwrap.wrap(
         f"our own Triton kernels, not checked: {refused[0].reason}: {names}",
-        _COLUMNS,
+        COLUMNS,
         subsequent_indent="    ",
     )
 
@@ -84,8 +81,7 @@ def kernel_summary(outcomes: Sequence[KernelOutcome]) -> str:
     Returns:
         One line.
     """
-    counts = Counter(outcome.verdict for outcome in outcomes)
-    said = ", ".join(f"{counts[each]} {each}" for each in get_args(Verdict) if counts[each])
+    said = verdict_counts(outcome.verdict for outcome in outcomes)
     return f"{len(outcomes)} checks of kernels: {said}"
 
 
