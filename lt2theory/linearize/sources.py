@@ -12,11 +12,11 @@ from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.teachers import Teacher
 from lt2theory.models import LoopedModel
 from lt2theory.runs import config_hash
+from lt2theory.runs.hashing import file_sha256
 from lt2theory.training.checkpoint import model_tensors
 from lt2theory.training.lm import LmConfig, resolve
 from lt2theory.training.lm.config import corpus_hash
 from lt2theory.training.text import Corpus
-from lt2theory.training.text.chat import chat_fingerprint
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def depends_on(recipe: Recipe, sources: Sources) -> dict[str, Any]:
             "weights": weights_fingerprint(sources.teacher.model),
         },
         "corpus": corpus_hash(sources.corpus),
-        "chat": None if chat is None else chat_fingerprint(chat),
+        "chat": None if chat is None else file_sha256(chat),
     }
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 HASH_DIGITS = 12
@@ -37,3 +38,16 @@ def config_hash(config: Mapping[str, Any]) -> str:
     """
     digest = hashlib.sha256(canonical_json(dict(config)).encode())
     return digest.hexdigest()[:HASH_DIGITS]
+
+
+def file_sha256(path: Path) -> str:
+    """Hash a file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The 64 hexadecimal digits of its SHA-256.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from lt2theory.runs import DiskFullError
+from lt2theory.runs.executors.base import said
 from lt2theory.runs.jsonl import append_line, drop_torn_line
 from lt2theory.runs.lock import LockedError
 from lt2theory.training.board import Account, Board, Job
@@ -133,7 +134,7 @@ def _carry_out(job: Job[CurriculumConfig], seat: Seat, board: Board[CurriculumCo
     except Exception as error:  # noqa: BLE001 - one run's fault, whatever it is, spares the others
         if _out_of_memory(error) and board.put_back(job):
             return
-        board.end(job, "failed", _said(error))
+        board.end(job, "failed", said(error))
     else:
         board.end(job, "done")
     note_session(job.folder, board.accounts[job.folder], at_once=board.at_once)
@@ -172,7 +173,3 @@ def _out_of_memory(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, torch.OutOfMemoryError):
         error = error.__context__
     return error is not None
-
-
-def _said(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -13,11 +13,11 @@ from lt2theory.linearize.teachers import Teacher, frozen, load_teacher
 from lt2theory.linearize.texts import open_text
 from lt2theory.models import LoopedModel
 from lt2theory.runs import Progress, RunFolder, config_hash
+from lt2theory.runs.hashing import file_sha256
 from lt2theory.training.checkpoint import load_weights
 from lt2theory.training.lm import Execution
 from lt2theory.training.lm.config import corpus_hash
 from lt2theory.training.text import Corpus, CorpusConfig, prepare
-from lt2theory.training.text.chat import chat_fingerprint
 from lt2theory.training.text.manifest import MANIFEST
 
 
@@ -112,7 +112,7 @@ class Materials:
         return {
             "corpus": corpus_hash(self.corpus(cell)),
             "real": weights_fingerprint(self.teacher(cell).model) if cell.is_real else None,
-            "chat": None if chat is None else chat_fingerprint(chat),
+            "chat": None if chat is None else file_sha256(chat),
         }
 
     def _real(self) -> Teacher:

@@ -6,7 +6,7 @@ from lt2theory.runs import read_json
 from lt2theory.training.lm.session import CORPUS
 from lt2theory.training.records import checked
 from lt2theory.training.text.manifest import Manifest
-from lt2theory.training.text.tokenizer import Tokenizer, open_tokenizer
+from lt2theory.training.text.tokenizer import Tokenizer
 
 
 def run_tokenizer(folder: Path) -> Tokenizer:
@@ -25,7 +25,4 @@ def run_tokenizer(folder: Path) -> Tokenizer:
     if not path.is_file():
         raise ValueError(f"{folder} has no {CORPUS}, where a run of lt2 train notes its tokenizer")
     manifest = checked(Manifest, read_json(path).get("manifest", {}), path)
-    tokenizer = open_tokenizer(manifest.tokenizer.name)
-    if tokenizer.fingerprint != manifest.tokenizer.fingerprint:
-        raise ValueError(f"tokenizer: {tokenizer.name!r} has changed since {folder} was trained")
-    return tokenizer
+    return manifest.tokenizer.open(f"{folder} was trained")

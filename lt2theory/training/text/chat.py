@@ -1,6 +1,5 @@
 """Conversations from a local file as windows in which only answers are learnt."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int64
 
+from lt2theory.runs.hashing import file_sha256
 from lt2theory.training.text.batches import NO_TARGET, TextBatch
 from lt2theory.training.text.permutation import Permutation
 from lt2theory.training.text.tokenizer import Tokenizer
@@ -114,7 +114,7 @@ class ChatWindows:
             raise ValueError(f"chat: {str(path)!r} holds no answer of an {LEARNT} to learn")
         self._windows = TextBatch(*(np.concatenate(part) for part in zip(*packed, strict=True)))
         self.num_windows = len(packed)
-        self.fingerprint = chat_fingerprint(path)
+        self.fingerprint = file_sha256(path)
         self._order = lru_cache(maxsize=4)(self._open_order)
 
     def rows(self, step: int, start: int, stop: int) -> TextBatch:
@@ -166,19 +166,6 @@ class ChatWindows:
         shape = (1, self.length)
         padding = (np.full(shape, value, dtype=np.int64) for value in (0, NO_TARGET, -1))
         return TextBatch(*padding)
-
-
-def chat_fingerprint(path: Path) -> str:
-    """What a run depends on of a file of conversations.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Its SHA-256.
-    """
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_learnt(window: TextBatch) -> bool:

@@ -1,15 +1,15 @@
 """A prepared corpus: its splits as unbroken streams of tokens that know where documents begin."""
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Int64, Integer
 
 from lt2theory.cards import listing
+from lt2theory.runs.hashing import file_sha256
 from lt2theory.training.text.manifest import Manifest, read_manifest
 from lt2theory.training.text.shards import Shard, read_shard
-from lt2theory.training.text.tokenizer import Tokenizer, open_tokenizer
+from lt2theory.training.text.tokenizer import Tokenizer
 from tasks.names import unknown_name
 
 CHECKED_BYTES = 8 << 30
@@ -167,12 +167,7 @@ class Corpus:
         Raises:
             ValueError: It is gone, or has changed since.
         """
-        tokenizer = open_tokenizer(self.manifest.tokenizer.name)
-        if tokenizer.fingerprint != self.manifest.tokenizer.fingerprint:
-            raise ValueError(
-                f"tokenizer: {tokenizer.name!r} has changed since {self.folder} was prepared"
-            )
-        return tokenizer
+        return self.manifest.tokenizer.open(f"{self.folder} was prepared")
 
     def check(self) -> None:
         """Refuse a corpus whose shards are not what was prepared, before a run reads it.
@@ -203,12 +198,6 @@ class Corpus:
         for record in self.manifest.splits.values():
             for shard in record.shards:
                 path = self.folder / shard.name
-                if not path.is_file() or _sha256(path) != shard.sha256:
+                if not path.is_file() or file_sha256(path) != shard.sha256:
                     bad.append(shard.name)
         return bad
-
-
-def _sha256(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

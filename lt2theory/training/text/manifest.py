@@ -2,23 +2,20 @@
 
 from pathlib import Path
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from lt2theory.fields import KnownFields, first_refusal
+from lt2theory.fields import KnownFields
 from lt2theory.runs import read_json
 from lt2theory.runs.found import found
+from lt2theory.training.records import checked
 from lt2theory.training.text.config import CorpusConfig
-from lt2theory.training.text.tokenizer import Tokenizer
+from lt2theory.training.text.tokenizer import Tokenizer, open_tokenizer
 
 MANIFEST = "manifest.json"
 VERSION = 1
 
 
-class _Frozen(KnownFields):
-    model_config = ConfigDict(frozen=True)
-
-
-class ShardRecord(_Frozen):
+class ShardRecord(KnownFields, frozen=True):
     """One file of tokens."""
 
     name: str = Field(pattern=r"^[a-z]+-[0-9]+\.tokens$")
@@ -27,7 +24,7 @@ class ShardRecord(_Frozen):
     sha256: str
 
 
-class SplitRecord(_Frozen):
+class SplitRecord(KnownFields, frozen=True):
     """One split: what it holds, and its shards in order."""
 
     documents: int
@@ -36,7 +33,7 @@ class SplitRecord(_Frozen):
     shards: tuple[ShardRecord, ...]
 
 
-class TokenizerRecord(_Frozen):
+class TokenizerRecord(KnownFields, frozen=True):
     """The tokenizer of a corpus, by which it is found and known again."""
 
     name: str
@@ -66,8 +63,25 @@ class TokenizerRecord(_Frozen):
             lossless=lossless,
         )
 
+    def open(self, since: str) -> Tokenizer:
+        """Open the tokenizer.
 
-class SourceRecord(_Frozen):
+        Args:
+            since: What was done with it then, for the message.
+
+        Returns:
+            The tokenizer.
+
+        Raises:
+            ValueError: It is gone, or another one by now.
+        """
+        tokenizer = open_tokenizer(self.name)
+        if tokenizer.fingerprint != self.fingerprint:
+            raise ValueError(f"tokenizer: {self.name!r} has changed since {since}")
+        return tokenizer
+
+
+class SourceRecord(KnownFields, frozen=True):
     """The text of a corpus."""
 
     documents: int = Field(description="Documents that have text.")
@@ -76,7 +90,7 @@ class SourceRecord(_Frozen):
     listing: str = Field(description="SHA-256 over the names and sizes of the files.")
 
 
-class Manifest(_Frozen):
+class Manifest(KnownFields, frozen=True):
     """All of it."""
 
     version: int = VERSION
@@ -113,7 +127,4 @@ def read_manifest(folder: Path) -> Manifest:
         raise ValueError(
             f"{path} is of version {value.get('version')}; this program reads version {VERSION}"
         )
-    try:
-        return Manifest.model_validate(value)
-    except ValidationError as error:
-        raise ValueError(f"{path} is damaged: {first_refusal(error, 'manifest')}") from error
+    return checked(Manifest, value, path)
