@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import ConfigDict
 from safetensors.torch import save
 
 from lt2theory.cards import card, listing
@@ -24,7 +23,7 @@ STAGES = "stages"
 START = "start"
 
 
-class RecoveryRecord(KnownFields):
+class RecoveryRecord(KnownFields, frozen=True):
     """`lt2theory.linearize.divergence.Recovery`, as it is stored.
 
     Attributes:
@@ -33,8 +32,6 @@ class RecoveryRecord(KnownFields):
         teacher_loss: The teacher's.
         agreement: Share of tokens at which both find the same token likeliest.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     kl: float
     loss: float
@@ -59,7 +56,7 @@ class RecoveryRecord(KnownFields):
         return all(math.isfinite(value) for value in self.model_dump().values())
 
 
-class StageResult(KnownFields):
+class StageResult(KnownFields, frozen=True):
     """A stage that has ended.
 
     Attributes:
@@ -69,15 +66,13 @@ class StageResult(KnownFields):
         recovery: How near the student is to the teacher after it; None if that is not measured.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     name: str
     folder: str
     run: LmSummary
     recovery: RecoveryRecord | None
 
 
-class LinearizeSummary(KnownFields):
+class LinearizeSummary(KnownFields, frozen=True):
     """What an ended linearization says; the contents of summary.json.
 
     Attributes:
@@ -93,8 +88,6 @@ class LinearizeSummary(KnownFields):
         start: How near the student was before the first stage; None if that is not measured.
         stages: Its stages.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     status: Literal["finished", "diverged"]
     label: str

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from lt2theory.fields import KnownFields
 from lt2theory.report.generated_page import GeneratedPage
@@ -30,10 +30,8 @@ about the number that was wanted beforehand; "measured" means that none was.
 COLUMNS = ("what", "baseline", "ours", "floor", "ours / floor", "wanted", "verdict")
 
 
-class PageSection(KnownFields):
+class PageSection(KnownFields, frozen=True):
     """One part of the page, about one file of results."""
-
-    model_config = ConfigDict(frozen=True)
 
     title: str
     file: str | None = Field(None, description="File in results/; None for a section of prose.")
@@ -41,18 +39,14 @@ class PageSection(KnownFields):
     lines: tuple[Line, ...] = ()
 
 
-class Plan(KnownFields):
+class Plan(KnownFields, frozen=True):
     """The sections in order."""
-
-    model_config = ConfigDict(frozen=True)
 
     sections: tuple[PageSection, ...]
 
 
-class Baselines(KnownFields):
+class Baselines(KnownFields, frozen=True):
     """What others reached, on which device, by which command."""
-
-    model_config = ConfigDict(frozen=True)
 
     command: str
     date: str

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from lt2theory.fields import KnownFields
 
@@ -11,24 +11,20 @@ Rows = Sequence[Mapping[str, Any]]
 UNMEASURED = "not measured yet"
 
 
-class Number(KnownFields):
+class Number(KnownFields, frozen=True):
     """A number from elsewhere, with the sentence that says where it comes from."""
-
-    model_config = ConfigDict(frozen=True)
 
     value: float
     what: str = Field(description="What was measured, in a few words.")
     sentence: str = Field(description="How, in full.")
 
 
-class Line(KnownFields):
+class Line(KnownFields, frozen=True):
     """What one line of a table reads and wants.
 
     The row is the last one of the file whose fields are those of `where`: files keep the rows of
     earlier revisions. `over` and `between` compare rows of one revision that differ in one field.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     what: str
     where: dict[str, str | int] = Field({}, description="Fields that the row must have.")

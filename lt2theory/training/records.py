@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from lt2theory.cards import card, listing
 from lt2theory.fields import KnownFields, first_refusal
@@ -14,11 +14,7 @@ Checked = TypeVar("Checked", bound=BaseModel)
 Status = Literal["solved", "budget_exhausted", "diverged"]
 
 
-class _Record(KnownFields):
-    model_config = ConfigDict(frozen=True)
-
-
-class StageRecord(_Record):
+class StageRecord(KnownFields, frozen=True):
     """How one stage went.
 
     Attributes:
@@ -41,7 +37,7 @@ class StageRecord(_Record):
     confirmed_on_others: bool | None
 
 
-class StageTest(_Record):
+class StageTest(KnownFields, frozen=True):
     """The one reading of a stage's test split.
 
     Attributes:
@@ -61,7 +57,7 @@ class StageTest(_Record):
     curves: Curves
 
 
-class Candidate(_Record):
+class Candidate(KnownFields, frozen=True):
     """One trial of a learning rate.
 
     Attributes:
@@ -79,7 +75,7 @@ class Candidate(_Record):
     evaluation: Evaluation | None
 
 
-class Timing(_Record):
+class Timing(KnownFields, frozen=True):
     """Wall-clock numbers; they are no part of what a resumed run reproduces.
 
     Attributes:
@@ -93,7 +89,7 @@ class Timing(_Record):
     samples_per_second: float
 
 
-class CurriculumSummary(_Record):
+class CurriculumSummary(KnownFields, frozen=True):
     """What a finished run says; the contents of summary.json.
 
     Attributes:
@@ -153,7 +149,7 @@ class CurriculumSummary(_Record):
         return card(f"Run {self.label}", facts) + listing("Tests", columns, tests)
 
 
-class Candidates(_Record):
+class Candidates(KnownFields, frozen=True):
     """The contents of selection.json.
 
     Attributes:

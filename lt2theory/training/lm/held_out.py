@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict
 
 from lt2theory.fields import KnownFields
 from lt2theory.models import LoopedModel
@@ -13,7 +12,7 @@ from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import BitsPerByte, TokenStream, bits_per_byte
 
 
-class HeldOut(KnownFields):
+class HeldOut(KnownFields, frozen=True):
     """An evaluation on the eval split.
 
     Attributes:
@@ -22,8 +21,6 @@ class HeldOut(KnownFields):
         documents: Documents that were read.
         bytes: Bytes of their text.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     bits_per_byte: float
     bits_per_token: float

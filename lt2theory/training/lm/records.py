@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from lt2theory.cards import card
 from lt2theory.fields import KnownFields
@@ -13,7 +13,7 @@ from lt2theory.training.lm.policy import Verdict
 LmStatus = Literal["finished", "diverged"]
 
 
-class LmTiming(KnownFields):
+class LmTiming(KnownFields, frozen=True):
     """Wall-clock numbers; they are no part of what a resumed run reproduces.
 
     Attributes:
@@ -22,14 +22,12 @@ class LmTiming(KnownFields):
         tokens_per_second: Tokens trained on a second of `training_seconds`, over all processes.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     seconds: float
     training_seconds: float
     tokens_per_second: float
 
 
-class LmSummary(KnownFields):
+class LmSummary(KnownFields, frozen=True):
     """What a finished run says; the contents of summary.json.
 
     Attributes:
@@ -48,8 +46,6 @@ class LmSummary(KnownFields):
         skipped_spikes: Those of them that changed nothing.
         timing: Wall-clock numbers.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     status: LmStatus
     label: str
