@@ -5,12 +5,12 @@ from torch import Tensor
 from lt2theory.ops.attention_checks import check_heads, check_segments
 from lt2theory.ops.attention_reference import AttentionProblem
 from lt2theory.ops.autocast import own_precision
-from lt2theory.ops.backends import ATTENTIONS, AttentionRunner
+from lt2theory.ops.backends import ATTENTIONS
 from lt2theory.ops.factors import AttentionInputs, BlockSparseInputs, IndexedInputs
 from lt2theory.ops.registry import Choice
 from lt2theory.ops.sparse.dsa import run_indexed_attention
 from lt2theory.ops.sparse.nsa import native_sparse_attention
-from lt2theory.ops.workload import AttentionWorkload
+from lt2theory.ops.workload import AttentionRunner, AttentionWorkload
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
 

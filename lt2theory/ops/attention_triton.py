@@ -18,7 +18,8 @@ from torch.autograd.function import once_differentiable
 
 from lt2theory.ops.attention_chunked import chunked_attention
 from lt2theory.ops.attention_reference import AttentionProblem
-from lt2theory.ops.selftest_attention import AttentionClass, find_attention_verdict
+from lt2theory.ops.selftest import find_verdict
+from lt2theory.ops.selftest_attention import AttentionClass
 from lt2theory.ops.sparse import span_launch
 from lt2theory.ops.sparse.nsa_parts import Branch, Gradients, whole
 from lt2theory.ops.sparse.nsa_spans import Window
@@ -149,5 +150,5 @@ def declines(workload: AttentionWorkload) -> str | None:
         return "an interpreter is for tests"
     if workload.window is not None and workload.length <= workload.window:
         return f"{workload.length} queries are no more than the window's {workload.window} keys"
-    verdict = find_attention_verdict(AttentionClass.of(_KERNEL, workload), triton_attention)
+    verdict = find_verdict(AttentionClass.of(_KERNEL, workload), triton_attention)
     return None if verdict.passed else str(verdict)

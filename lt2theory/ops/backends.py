@@ -3,25 +3,22 @@
 Those of the sparse attentions stand beside their ops (`sparse.nsa`, `sparse.dsa`).
 """
 
-from collections.abc import Callable
-
-from torch import Tensor
-
 from lt2theory.ops import attention_triton
 from lt2theory.ops.attention_chunked import chunked_attention
-from lt2theory.ops.attention_reference import AttentionProblem, reference_attention
+from lt2theory.ops.attention_reference import reference_attention
 from lt2theory.ops.chunked.recurrence import chunked_recurrence
-from lt2theory.ops.factors import Factors
 from lt2theory.ops.fla.attention import fla_attention, refuses_attention
 from lt2theory.ops.fla.recurrence import fla_recurrence
 from lt2theory.ops.fla.route import declines, describe, fails, refuses
 from lt2theory.ops.reference import reference_recurrence
 from lt2theory.ops.registry import Backend, Registry
 from lt2theory.ops.triton_delta import route as triton_route
-from lt2theory.ops.workload import AttentionWorkload, RecurrenceWorkload
-
-AttentionRunner = Callable[[AttentionProblem], Tensor]
-RecurrenceRunner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
+from lt2theory.ops.workload import (
+    AttentionRunner,
+    AttentionWorkload,
+    RecurrenceRunner,
+    RecurrenceWorkload,
+)
 
 
 def _load_triton() -> RecurrenceRunner:

@@ -5,11 +5,11 @@ from typing import Literal, overload
 from torch import Tensor
 
 from lt2theory.ops.autocast import own_precision
-from lt2theory.ops.backends import RECURRENCES, RecurrenceRunner
+from lt2theory.ops.backends import RECURRENCES
 from lt2theory.ops.factors import FactorOrder, Factors
 from lt2theory.ops.recurrence_checks import check_state, check_values, checked_factors
 from lt2theory.ops.registry import Choice
-from lt2theory.ops.workload import RecurrenceWorkload
+from lt2theory.ops.workload import RecurrenceRunner, RecurrenceWorkload
 
 # The arguments of the functions here are annotated as plain tensors and strings on purpose: a wrong
 # shape or name is the caller's mistake and has to end in a ValueError that names the argument, also

@@ -1,35 +1,35 @@
 """A gradient self-test: whether a kernel that is wrong on some machines is right on this one.
 
-A small problem of the workload's shape class (same kernel, dtype, heads and widths: what a compiler
-and an autotuner specialise for) is run forwards and backwards on the same device, and every value
-and gradient is compared with the token-by-token reference in float64. The verdict holds for the
+A small problem of the workload's class (same kernel, dtype, heads and widths: what a compiler and
+an autotuner specialise for) is run forwards and backwards on the same device, and every value and
+gradient is compared with the token-by-token reference in float64. The verdict holds for the
 process and is kept on disk for the same versions and device.
+
+`KernelClass` is the one description of such a test. An op's own says what counts, what is drawn and
+what it is judged by: `selftest_recurrence`, `selftest_attention`, `sparse.selftest`.
 
 A pass is strong evidence and no proof: other lengths run the same compiled code, but another
 process may autotune to another configuration where Triton's cache was cleared.
 """
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass, fields
 from functools import partial
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from lt2theory.ops.agreement import Computation, measure_agreement
+from lt2theory.ops.agreement import measure_agreement
 from lt2theory.ops.autocast import own_precision
-from lt2theory.ops.factors import Factors
-from lt2theory.ops.reference import reference_recurrence
-from lt2theory.ops.selftest_verdicts import (
-    ShapeClass,
-    Tested,
-    Verdict,
-    read_verdict,
-    write_verdict,
-)
+from lt2theory.ops.known_faults import installed_version
+from lt2theory.ops.selftest_verdicts import Verdict, read_verdict, write_verdict
+from lt2theory.ops.workload import AttentionWorkload, RecurrenceWorkload
 
-Runner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
+Runner = TypeVar("Runner")
 
 # Largest relative error of a tensor (Euclidean norms). FLA's own tests allow 0.02 in half
 # precision; float32 is multiplied as TensorFloat-32 in places, as exactly as float16.
@@ -38,80 +38,152 @@ TOLERANCES = {torch.float32: 5e-3, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 LENGTH = 131  # two full chunks of 64 and a short one of odd length
 BATCH = 2
 
-_VERDICTS: dict[Tested, Verdict] = {}
+_FORMAT = 1  # raised whenever the self-test itself changes, so that old verdicts lapse
 
 
-def find_verdict(shape: ShapeClass, run: Runner) -> Verdict:
-    """The verdict on a shape class: known in this process, read from disk, or measured now.
+@dataclass(frozen=True)
+class KernelClass(ABC, Generic[Runner]):
+    """What a verdict holds for, and the problem and the float64 twin that it is found with.
 
-    Args:
-        shape: The class.
-        run: The kernel on factors and an initial state.
+    A class of an op adds those fields of its workload that change what is compiled.
 
-    Returns:
-        The verdict.
+    Attributes:
+        kernel: Name of the kernel.
+        device: Device type and index.
+        device_name: Name of the device's model.
+        dtype: Dtype of the inputs.
     """
-    return recall(shape, lambda: run_self_test(shape, run))
+
+    kernel: str
+    device: str
+    device_name: str
+    dtype: torch.dtype
+
+    seed: ClassVar[int]
+
+    @classmethod
+    def of(cls, kernel: str, workload: RecurrenceWorkload | AttentionWorkload) -> Self:
+        """The class of a workload.
+
+        Args:
+            kernel: Name of the kernel.
+            workload: What is to be computed.
+
+        Returns:
+            Its class.
+        """
+        device = model = workload.device
+        if device == "cuda":
+            device = f"cuda:{workload.device_index}"
+            model = torch.cuda.get_device_name(workload.device_index)
+        given: dict[str, Any] = {"kernel": kernel, "device": device, "device_name": model}
+        names = [field.name for field in fields(cls) if field.name not in given]
+        return cls(**given, **{name: getattr(workload, name) for name in names})
+
+    def key(self) -> dict[str, Any]:
+        """What has to be the same for a verdict to hold.
+
+        Returns:
+            JSON values: the fields but for the device, since the model counts and not which of
+            several it is, and the versions that compile a kernel.
+        """
+        own = {name: x for name, x in asdict(self).items() if name != "device"}
+        versions = {name: installed_version(name) for name in ("torch", "triton", "fla-core")}
+        return {**own, "dtype": str(self.dtype), "format": _FORMAT, "versions": versions}
+
+    @abstractmethod
+    def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """Random inputs of the class.
+
+        Args:
+            generator: Source of randomness, on the CPU.
+
+        Returns:
+            Floating tensors by name in float64, on the CPU, `q` among them.
+        """
+
+    @abstractmethod
+    def compute(self, run: Runner, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Run a backend.
+
+        Args:
+            run: The backend.
+            inputs: What `draw` gave, where and in the dtype that the backend takes.
+
+        Returns:
+            Its results by name.
+        """
+
+    @abstractmethod
+    def twin(self) -> Runner:
+        """What the kernel is judged by.
+
+        Returns:
+            The reference, which computes in float64.
+        """
+
+    def cast(self, name: str, x: Tensor) -> Tensor:
+        """An input as the kernel gets it.
+
+        Args:
+            name: Its name.
+            x: What was drawn.
+
+        Returns:
+            It on the device, in the dtype of the class.
+        """
+        return x.to(self.device, self.dtype)
 
 
-def recall(shape: Tested, measure: Callable[[], Verdict]) -> Verdict:
-    """The verdict on any class: known in this process, read from disk, or measured now.
+_VERDICTS: dict[KernelClass[Any], Verdict] = {}
+
+
+def find_verdict(shape: KernelClass[Runner], run: Runner) -> Verdict:
+    """The verdict on a class: known in this process, read from disk, or measured now.
 
     Args:
         shape: The class.
-        measure: Measures it.
+        run: The kernel.
 
     Returns:
         The verdict.
     """
     if shape not in _VERDICTS:
-        verdict = read_verdict(shape)
+        verdict = read_verdict(shape.key())
         if verdict is None:
-            verdict = measure()
+            verdict = run_self_test(shape, run)
             if verdict.error is not None:  # what did not finish may be a matter of the moment
-                write_verdict(shape, verdict)
+                write_verdict(shape.key(), verdict)
         _VERDICTS[shape] = verdict
     return _VERDICTS[shape]
 
 
-def run_self_test(shape: ShapeClass, run: Runner) -> Verdict:
+def known_verdict(shape: KernelClass[Any]) -> str | None:
+    """The verdict on a class where this process has asked for it; nothing is read or run.
+
+    Args:
+        shape: The class.
+
+    Returns:
+        It as text, or None.
+    """
+    return str(_VERDICTS[shape]) if shape in _VERDICTS else None
+
+
+def run_self_test(shape: KernelClass[Runner], run: Runner) -> Verdict:
     """Compare a kernel's values and gradients with the float64 reference on the same device.
 
     Args:
         shape: The class.
-        run: The kernel on factors and an initial state.
+        run: The kernel.
 
     Returns:
-        The verdict; an exception in the kernel is a failure.
+        The verdict, whatever the caller's contexts are; an exception in the kernel is a failure.
     """
-    generator = torch.Generator().manual_seed(640)
-    return judge(
-        partial(_compute, run),
-        partial(_compute, reference_recurrence),
-        _make_problem(shape, generator),
-        generator=generator,
-    )
-
-
-def judge(
-    candidate: Computation,
-    reference: Computation,
-    inputs: Mapping[str, Tensor],
-    *,
-    generator: torch.Generator,
-) -> Verdict:
-    """Compare a kernel with its reference in float64, whatever the caller's contexts are.
-
-    Args:
-        candidate: The kernel.
-        reference: What it is judged by.
-        inputs: Floating tensors, among them `q`, whose dtype and device are those of the class.
-        generator: Source of the weights of outputs, on the CPU.
-
-    Returns:
-        The verdict; an exception of the kernel is a failure.
-    """
-    tolerance = TOLERANCES[inputs["q"].dtype]
+    generator = torch.Generator().manual_seed(shape.seed)
+    inputs = {name: shape.cast(name, x) for name, x in shape.draw(generator).items()}
+    candidate, reference = (partial(shape.compute, each) for each in (run, shape.twin()))
+    tolerance = TOLERANCES[shape.dtype]
     with ExitStack() as own:
         # A call inside a checkpointed part must not add to what that part is seen to save.
         own.enter_context(saved_tensors_hooks(_itself, _itself))
@@ -132,38 +204,3 @@ def judge(
 def _itself(tensor: Tensor) -> Tensor:
     """Save and give back a tensor as it is."""
     return tensor
-
-
-def _make_problem(shape: ShapeClass, generator: torch.Generator) -> dict[str, Tensor]:
-    """Random inputs of the class, drawn on the CPU."""
-    steps = (BATCH, LENGTH, 1, shape.num_heads)
-
-    def normal(*size: int) -> Tensor:
-        return torch.randn(*size, generator=generator, dtype=torch.float64)
-
-    # Keys that resemble one another, as positive features do, make erasures matter.
-    keys = torch.nn.functional.normalize(normal(*steps, shape.key_width) + 0.5, dim=-1)
-    problem = {
-        "q": normal(BATCH, LENGTH, shape.num_heads, shape.key_width),
-        "k": keys,
-        "v": normal(*steps, shape.value_width),
-        "state": normal(BATCH, shape.num_heads, shape.key_width, shape.value_width),
-    }
-    if shape.decay != "none":
-        size = (*steps, shape.key_width) if shape.decay == "vector" else steps
-        problem["log_decay"] = -0.5 * torch.rand(*size, generator=generator, dtype=torch.float64)
-    if shape.erases:
-        problem["beta"] = torch.rand(*steps, generator=generator, dtype=torch.float64)
-    if shape.own_write:
-        problem["write"] = torch.rand(*steps, generator=generator, dtype=torch.float64)
-    moved = {name: x.to(shape.device, shape.dtype) for name, x in problem.items()}
-    return {**moved, "state": moved["state"].float()}
-
-
-def _compute(run: Runner, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The output and the final state of named inputs."""
-    given = {name: inputs.get(name) for name in ("log_decay", "beta", "write")}
-    q, k, v = inputs["q"], inputs["k"], inputs["v"]
-    factors = Factors(q, k, v, given["log_decay"], given["beta"], given["write"])
-    output, state = run(factors, inputs["state"])
-    return {"output": output, "state": state}

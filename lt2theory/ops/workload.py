@@ -1,13 +1,21 @@
-"""What a backend is chosen from: device, dtypes and shapes, never values."""
+"""What a backend is chosen from (device, dtypes and shapes, never values), and what it is."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
 import torch
+from torch import Tensor
 
 from lt2theory.ops.attention_reference import AttentionProblem
 from lt2theory.ops.factors import FactorOrder, Factors
+
+RecurrenceRunner = Callable[[Factors, Tensor | None], tuple[Tensor, Tensor]]
+"""Factors and the state before them, or None for zero, to outputs and the state after them."""
+
+AttentionRunner = Callable[[AttentionProblem], Tensor]
+"""An attention to its outputs."""
 
 _ARCHITECTURES = {7: "volta", 8: "ampere", 9: "hopper", 10: "blackwell", 12: "blackwell"}
 

@@ -16,11 +16,8 @@ from lt2theory.ops import (
 )
 from lt2theory.ops.attention_reference import reference_attention
 from lt2theory.ops.attention_triton import triton_attention
-from lt2theory.ops.selftest_attention import (
-    AttentionClass,
-    find_attention_verdict,
-    run_attention_self_test,
-)
+from lt2theory.ops.selftest import find_verdict, run_self_test
+from lt2theory.ops.selftest_attention import AttentionClass
 from lt2theory.ops.selftest_verdicts import Verdict
 from lt2theory.ops.workload import AttentionWorkload
 
@@ -53,7 +50,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         found.append(shape)
         return Verdict(True, "output", 1e-3, 2e-2)
 
-    monkeypatch.setattr(attention_triton, "find_attention_verdict", find)
+    monkeypatch.setattr(attention_triton, "find_verdict", find)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"a GPU {index}")
     return found
 
@@ -73,7 +70,7 @@ def test_auto_does_not_take_what_fails_the_self_test(
     workload: AttentionWorkload, asked: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = Verdict(False, "gradient of k", 0.5, 2e-2)
-    monkeypatch.setattr(attention_triton, "find_attention_verdict", lambda shape, run: failed)
+    monkeypatch.setattr(attention_triton, "find_verdict", lambda shape, run: failed)
     choice = ATTENTIONS.choose(workload)
     assert choice.backend.name == "chunked"
     assert "not triton: gradient self-test failed: gradient of k" in str(choice)
@@ -122,14 +119,14 @@ def test_the_self_test_sees_a_wrong_gradient(name: str, segmented: bool) -> None
         wrong = _Scaled.apply(getattr(problem, name), 1.04)
         return reference_attention(replace(problem, **{name: wrong}))
 
-    verdict = run_attention_self_test(shape, planted)
+    verdict = run_self_test(shape, planted)
     assert (verdict.passed, verdict.worst) == (False, f"gradient of {name}")
     assert verdict.error == pytest.approx(0.04, rel=0.01)
-    assert run_attention_self_test(shape, reference_attention).passed
+    assert run_self_test(shape, reference_attention).passed
 
 
 def test_the_self_test_sees_a_window_too_wide_and_segments_as_runs() -> None:
-    wide = run_attention_self_test(
+    wide = run_self_test(
         SHAPE, lambda x: reference_attention(replace(x, window=(x.window or 0) + 1))
     )
     assert not wide.passed
@@ -140,7 +137,7 @@ def test_the_self_test_sees_a_window_too_wide_and_segments_as_runs() -> None:
         runs = torch.where(problem.key_segments < 0, -1, changes.cumsum(1))
         return reference_attention(replace(problem, query_segments=runs, key_segments=runs))
 
-    assert not run_attention_self_test(replace(SHAPE, segmented=True), by_runs).passed
+    assert not run_self_test(replace(SHAPE, segmented=True), by_runs).passed
 
 
 def test_a_verdict_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,19 +149,19 @@ def test_a_verdict_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         runs.append(1)
         return reference_attention(problem)
 
-    first = find_attention_verdict(SHAPE, counted)
+    first = find_verdict(SHAPE, counted)
     selftest._VERDICTS.clear()
-    assert find_attention_verdict(replace(SHAPE, device="cpu:1"), counted) == first
+    assert find_verdict(replace(SHAPE, device="cpu:1"), counted) == first
     assert len(runs) == 1
     for changes in ({"key_heads": 4}, {"segmented": True}, {"kernel": "another"}):
-        find_attention_verdict(replace(SHAPE, **changes), counted)
+        find_verdict(replace(SHAPE, **changes), counted)
     assert len(runs) == 4
 
 
 @pytest.mark.interpreter
 @pytest.mark.parametrize("segmented", [False, True])
 def test_the_kernels_pass_in_the_interpreter(segmented: bool) -> None:
-    assert run_attention_self_test(replace(SHAPE, segmented=segmented), triton_attention).passed
+    assert run_self_test(replace(SHAPE, segmented=segmented), triton_attention).passed
 
 
 @pytest.mark.gpu

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from lt2theory.ops import Factors, selftest, selftest_verdicts
+from lt2theory.ops import Factors, selftest
 from lt2theory.ops.chunked.recurrence import chunked_recurrence
 from lt2theory.ops.selftest import find_verdict, run_self_test
-from lt2theory.ops.selftest_verdicts import ShapeClass
+from lt2theory.ops.selftest_recurrence import RecurrenceClass
 
-SHAPE = ShapeClass("kernel", "cpu", "a device", torch.float32, 2, 8, 6, "scalar", True)
+SHAPE = RecurrenceClass("kernel", "cpu", "a device", torch.float32, 2, 8, 6, "scalar", True)
 
 State = Tensor | None
 
@@ -157,7 +157,7 @@ def test_other_versions_are_tested_anew(monkeypatch: pytest.MonkeyPatch) -> None
     run = Counted()
     find_verdict(SHAPE, run)
     forget()
-    monkeypatch.setattr(selftest_verdicts, "installed_version", lambda package: "9.9")
+    monkeypatch.setattr(selftest, "installed_version", lambda package: "9.9")
     find_verdict(SHAPE, run)
     assert run.runs == 2
 

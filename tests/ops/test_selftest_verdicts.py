@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from lt2theory.ops.selftest_verdicts import ShapeClass, Verdict, cache_dir
+from lt2theory.ops.selftest_recurrence import RecurrenceClass
+from lt2theory.ops.selftest_verdicts import Verdict, cache_dir
 
-SHAPE = ShapeClass("kernel", "cpu", "a device", torch.float32, 2, 8, 6, "scalar", True)
+SHAPE = RecurrenceClass("kernel", "cpu", "a device", torch.float32, 2, 8, 6, "scalar", True)
 
 
 def test_which_of_several_devices_does_not_count() -> None:

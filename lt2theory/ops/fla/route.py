@@ -10,8 +10,13 @@ from lt2theory.ops.fla.kernels import Kernel, candidates
 from lt2theory.ops.fla.steps import run_kernel
 from lt2theory.ops.known_faults import find_faults
 from lt2theory.ops.selftest import find_verdict
-from lt2theory.ops.selftest_verdicts import ShapeClass
-from lt2theory.ops.workload import RecurrenceWorkload, is_interpreting, not_by_itself
+from lt2theory.ops.selftest_recurrence import RecurrenceClass
+from lt2theory.ops.workload import (
+    RecurrenceRunner,
+    RecurrenceWorkload,
+    is_interpreting,
+    not_by_itself,
+)
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -154,8 +159,8 @@ def find_route(workload: RecurrenceWorkload, *, measure: bool = True) -> Route |
         if tested and not measure:
             return Route(kernel, tuple(notes), lifts_guard=True)
         if tested:
-            run = partial(run_kernel, kernel, lift_guard=True)
-            verdict = find_verdict(ShapeClass.of(kernel.name, workload), run)
+            run: RecurrenceRunner = partial(run_kernel, kernel, lift_guard=True)
+            verdict = find_verdict(RecurrenceClass.of(kernel.name, workload), run)
             notes.append(str(verdict))
             if verdict.passed:
                 return Route(kernel, tuple(notes), lifts_guard=True)

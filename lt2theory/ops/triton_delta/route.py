@@ -9,7 +9,8 @@ from torch import Tensor
 from lt2theory.ops.factors import Factors
 from lt2theory.ops.fla import route as fla_route
 from lt2theory.ops.selftest import find_verdict
-from lt2theory.ops.selftest_verdicts import ShapeClass, Verdict
+from lt2theory.ops.selftest_recurrence import RecurrenceClass
+from lt2theory.ops.selftest_verdicts import Verdict
 from lt2theory.ops.triton_delta.tiles import (
     WIDEST_KEYS,
     WIDEST_VALUES,
@@ -109,7 +110,8 @@ def _verdict(workload: RecurrenceWorkload) -> Verdict:
     from lt2theory.ops.triton_delta.recurrence import triton_recurrence
 
     wide = goes_ahead(workload.key_width, workload.value_width, 1 << 30)
-    return find_verdict(ShapeClass.of(_KERNEL, workload), _both if wide else triton_recurrence)
+    shape = RecurrenceClass.of(_KERNEL, workload)
+    return find_verdict(shape, _both if wide else triton_recurrence)
 
 
 def _both(factors: Factors, state: Tensor | None) -> tuple[Tensor, Tensor]:

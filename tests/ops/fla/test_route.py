@@ -58,7 +58,7 @@ def verdict(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[str]]:
 
         monkeypatch.setattr(module, "find_verdict", find)
         monkeypatch.setattr(
-            module.ShapeClass, "of", classmethod(lambda cls, kernel, workload: kernel)
+            module.RecurrenceClass, "of", classmethod(lambda cls, kernel, workload: kernel)
         )
         return asked
 

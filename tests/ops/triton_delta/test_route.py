@@ -42,7 +42,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(module, "is_installed", lambda: True)
     monkeypatch.setattr(fla_route, "is_installed", lambda: False)
     monkeypatch.setattr(module, "find_verdict", find)
-    monkeypatch.setattr(module.ShapeClass, "of", classmethod(lambda cls, name, workload: name))
+    monkeypatch.setattr(module.RecurrenceClass, "of", classmethod(lambda cls, name, workload: name))
     return asked
 
 
