@@ -83,9 +83,8 @@ def _check_stage(
     check_execution(run, execution, size, stage.objective.whole)
     student = _without_weights(run.model)
     objective = stage.objective.build(student, teacher)
-    if execution.cuda_graph and not objective.repeats:
-        name = type(objective).__name__
-        raise ValueError(f"cuda_graph: True is not possible with {name}; allowed: False")
+    if execution.cuda_graph:
+        objective.check_graph()
     stage.prepare(student)
 
 

@@ -51,9 +51,7 @@ class GraphLmStepper(LmStepper):
     ) -> None:
         super().__init__(config, execution, ranks, batches, learner)
         objective = self.placement.objective
-        if not objective.repeats:
-            name = type(objective).__name__
-            raise ValueError(f"cuda_graph: True is not possible with {name}; allowed: False")
+        objective.check_graph()
         shape, device = (self._rows, config.sequence_length), ranks.device
         self._buffers = [torch.zeros(shape, dtype=torch.int64, device=device) for _ in range(3)]
         count = -(-self._rows // self._at_once)

@@ -47,6 +47,16 @@ class StepObjective(nn.Module, ABC):
         self.model = model
         self.place = Place(0, 1, 0)
 
+    def check_graph(self) -> None:
+        """Refuse a CUDA graph of steps that do not repeat.
+
+        Raises:
+            ValueError: They do not.
+        """
+        if not self.repeats:
+            name = type(self).__name__
+            raise ValueError(f"cuda_graph: True is not possible with {name}; allowed: False")
+
     def begin_step(self, step: int, steps: int) -> None:
         """Called before each step that replays a CUDA graph; by default nothing is to be done.
 
