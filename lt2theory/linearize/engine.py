@@ -21,6 +21,7 @@ from lt2theory.linearize.results import (
 from lt2theory.linearize.sources import Sources, depends_on, plan
 from lt2theory.linearize.texts import stage_windows
 from lt2theory.runs import Progress, RunFolder
+from lt2theory.runs.layout import SUMMARY
 from lt2theory.runs.prepare import remove_tree
 from lt2theory.training.lm import Execution
 from lt2theory.training.lm.session import (
@@ -80,7 +81,7 @@ def run_recipe(
         )
         done = ranks.from_first(run.summary() if run and run.status == "done" else None)
         if done is not None:
-            return checked(LinearizeSummary, done, folder)
+            return checked(LinearizeSummary, done, folder / SUMMARY)
         check_corpus(ranks, sources.corpus)
         with ranks.first_decides():
             if run is not None:

@@ -15,6 +15,7 @@ from jaxtyping import Float32
 
 from lt2theory.linearize.gguf_blocks import block_format, widen
 
+SUFFIX = ".gguf"
 _SCALARS = {
     0: "<B",
     1: "<b",

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from lt2theory.cards import card
+from lt2theory.linearize.gguf import SUFFIX as GGUF
 from lt2theory.linearize.gguf_llama import GgufSource
 from lt2theory.linearize.llama import load_llama
 from lt2theory.linearize.results import KIND as LINEARIZATION
@@ -21,7 +22,6 @@ from lt2theory.training.lm import load_lm
 from lt2theory.training.lm.session import KIND as LM
 from lt2theory.training.lm.session import STAGE_KIND
 
-_GGUF = ".gguf"
 _RAN = {"device": "on", "source": "source revision"}
 """Facts of a run's environment that are told, each with the word before it."""
 
@@ -70,12 +70,12 @@ def load_teacher(
         ValueError: The path is none of these, or the model cannot be represented; the reason is
             named.
     """
-    if path.is_file() and path.suffix == _GGUF:
+    if path.is_file() and path.suffix == GGUF:
         return frozen(load_llama(GgufSource(path), dtype=dtype).to(device), path.stem, "gguf")
     if not (path / CONFIG).is_file():
         raise ValueError(
             f"{field}: {str(path)!r} is not allowed (must be a Hugging Face checkpoint, a run's "
-            f"folder, or a {_GGUF} file); found {what_is_at(path)}"
+            f"folder, or a {GGUF} file); found {what_is_at(path)}"
         )
     if "model_type" in read_json(path / CONFIG):
         model = load_llama(FolderSource(path), dtype=dtype)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from lt2theory.linearize.gguf import SUFFIX as GGUF
 from lt2theory.linearize.gguf_llama import GgufSource, tokenizer_files
 from lt2theory.linearize.stages import Stage
 from lt2theory.runs import Progress, config_hash, write_text
@@ -20,8 +21,6 @@ from lt2theory.training.text import Corpus, CorpusConfig, TextBatches, Windows, 
 from lt2theory.training.text.chat import ChatWindows
 from lt2theory.training.text.manifest import MANIFEST
 from lt2theory.training.text.sources import open_source
-
-_GGUF = ".gguf"
 
 
 def teacher_tokenizer(teacher: Path, root: Path) -> str:
@@ -37,7 +36,7 @@ def teacher_tokenizer(teacher: Path, root: Path) -> str:
     Raises:
         ValueError: The tokenizer is not known.
     """
-    if teacher.suffix == _GGUF:
+    if teacher.suffix == GGUF:
         files = tokenizer_files(GgufSource(teacher))
         folder = root / f"tokenizer-{config_hash(files)}"
         make_folder(folder)

@@ -21,6 +21,7 @@ from lt2theory.report.run_report import REPORT
 from lt2theory.report.setting import setting_section
 from lt2theory.report.tables import MISSING, format_number
 from lt2theory.runs import RunFolder, read_json, run_status
+from lt2theory.runs.layout import CONFIG
 
 TERMS = ("loops (T)", "bits per byte")
 BEFORE = "before"
@@ -100,7 +101,7 @@ def evaluation_content(folder: Path, *, command: str = "") -> Report:
     path = folder / EVALUATION
     if not path.is_file():
         raise ValueError(f"{folder} holds no finished evaluation: it has no {EVALUATION} yet")
-    about = read_json(folder / "config.json")["about"]
+    about = read_json(folder / CONFIG)["about"]
     named = {name: about.get(name) for name in ("student", "teacher")}
     said = [one["name"] if isinstance(one, dict) else "student" for one in named.values()]
     return Report(

@@ -9,6 +9,7 @@ import pandas as pd
 from lt2theory.report.content import Provenance
 from lt2theory.runs import RunFolder, config_hash, read_json
 from lt2theory.runs.environment import ENVIRONMENT, read_record
+from lt2theory.runs.layout import CONFIG
 
 FACTS = {
     "device": "device",
@@ -61,7 +62,7 @@ def provenance_of_evaluation(folder: Path, *, command: str = "") -> Provenance:
     Raises:
         ValueError: A file of the folder is damaged.
     """
-    settings = read_json(folder / "config.json")
+    settings = read_json(folder / CONFIG)
     about, config = settings["about"], settings["config"]
     found, warnings = _environment(folder)
     environment = {name: about.get(name) for name in ("device", "dtype")}

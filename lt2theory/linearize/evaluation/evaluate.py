@@ -20,6 +20,7 @@ from lt2theory.linearize.evaluation.table import Measured, measured_table
 from lt2theory.linearize.evaluation.zero_shot import zero_shot_rows
 from lt2theory.runs import config_hash, read_json, write_json, write_table
 from lt2theory.runs.environment import ENVIRONMENT, capture, record
+from lt2theory.runs.layout import CONFIG, SUMMARY
 
 PARTS: dict[PartName, Callable[[Pair, EvaluationConfig], list[Measured]]] = {
     "recovery": recovery_rows,
@@ -32,8 +33,6 @@ PARTS: dict[PartName, Callable[[Pair, EvaluationConfig], list[Measured]]] = {
     "zero_shot": zero_shot_rows,
 }
 TABLE = "evaluation.parquet"
-SUMMARY = "summary.json"
-_CONFIG = "config.json"
 _DONE = "parts"
 
 
@@ -85,7 +84,7 @@ def evaluate_pair(
                 raise
             write_table(path, measured_table(rows))
         # From the file in either case: an interrupted evaluation ends with the same table.
-        tables.append(measured_table([]).pipe(_like, pd.read_parquet(path)))
+        tables.append(pd.read_parquet(path).astype(measured_table([]).dtypes.to_dict()))
     table = pd.concat(tables, ignore_index=True)
     write_table(folder / TABLE, table)
     write_json(folder / SUMMARY, settings | {"headline": headline(table)})
@@ -110,11 +109,6 @@ def headline(table: pd.DataFrame) -> dict[str, float]:
     return found
 
 
-def _like(empty: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """A table with the dtypes of another."""
-    return table.astype(empty.dtypes.to_dict())
-
-
 def _claim(folder: Path, settings: dict[str, Any]) -> None:
     """Make the folder, or make sure that it is of the same settings.
 
@@ -122,7 +116,7 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
         ValueError: It is of others.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _CONFIG
+    path = folder / CONFIG
     if not path.is_file():
         write_json(path, settings)
         return
@@ -139,5 +133,5 @@ def _take_back(folder: Path) -> None:
     """Leave a folder free for other settings, where a refusal came before the first part."""
     if not any((folder / _DONE).iterdir()):
         (folder / _DONE).rmdir()
-        (folder / _CONFIG).unlink()
+        (folder / CONFIG).unlink()
         (folder / ENVIRONMENT).unlink()
