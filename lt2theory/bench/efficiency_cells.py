@@ -11,7 +11,6 @@ from lt2theory.bench.train_step import PRODUCTS
 from lt2theory.models import LoopedConfig, find_preset
 from lt2theory.models.cache_told import told_bytes
 from lt2theory.models.parameters import meta_model, parameter_count
-from lt2theory.models.pattern import LayerSpec
 from lt2theory.models.preset import changed
 from tasks.names import unknown_name
 
@@ -88,13 +87,9 @@ def without_loops(config: LoopedConfig, form: Form) -> LoopedConfig:
         return config
     if form == "same-parameters":
         return changed(config, num_loops=1)
-    pattern = ",".join(_written(spec) for loop in config.loops for spec in loop)
+    pattern = ",".join(spec.written for loop in config.loops for spec in loop)
     depth = config.num_layers * config.num_loops
     return changed(config, num_loops=1, num_layers=depth, pattern=pattern)
-
-
-def _written(spec: LayerSpec) -> str:
-    return spec.mixer if spec.window is None else f"{spec.mixer}({spec.window})"
 
 
 def all_cells(

@@ -9,8 +9,9 @@ from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import parse
 
 if TYPE_CHECKING:
+    from lt2theory.linearize.divergence import Recovery
     from lt2theory.linearize.recipe import Recipe
-    from lt2theory.linearize.results import LinearizeSummary, RecoveryRecord
+    from lt2theory.linearize.results import LinearizeSummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +167,7 @@ def _print(summary: "LinearizeSummary", headline: str) -> None:
         _print_recovery(f"after {stage.name}", stage.recovery)
 
 
-def _print_recovery(when: str, found: "RecoveryRecord | None") -> None:
+def _print_recovery(when: str, found: "Recovery | None") -> None:
     if found is not None:
         print(
             f"  {when}: {found.kl:.4f} nats from the teacher, loss {found.loss:.4f} (teacher "

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
+from lt2theory.linearize.alike import check_alike
 from lt2theory.linearize.forcing import Forced, force, student_after, student_mixed
 from lt2theory.linearize.objectives import ObjectiveConfig, TeacherObjective
 from lt2theory.linearize.views import block_at
@@ -170,10 +171,8 @@ def _check_shapes(student: LoopedModel, teacher: LoopedModel) -> None:
     Raises:
         ValueError: A field differs.
     """
-    for name in ("width", "num_layers", "num_loops", "sandwich_norm", "norm_between_loops"):
-        own, theirs = getattr(student.config, name), getattr(teacher.config, name)
-        if own != theirs:
-            raise ValueError(f"{name}: {own} of the student must be the teacher's, {theirs}")
+    fields = ("width", "num_layers", "num_loops", "sandwich_norm", "norm_between_loops")
+    check_alike(student.config, teacher.config, *fields)
     if student.config.loops == teacher.config.loops:
         raise ValueError(
             f"pattern: {student.config.pattern!r} of the student is the teacher's: no mixer is "

@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lt2theory.linearize.divergence import LOGITS_AT_ONCE
 from lt2theory.mixers.base import at_least_float32
+from lt2theory.training.passes import LOGITS_AT_ONCE
 
 Judge = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
 """From logits `[c vocab]`, at least float32, and the tokens that they belong to, to the sum of the

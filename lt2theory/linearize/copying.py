@@ -3,9 +3,10 @@
 import torch
 from torch import nn
 
+from lt2theory.linearize.alike import check_alike
 from lt2theory.linearize.expand import expand_heads
 from lt2theory.linearize.starts import Start
-from lt2theory.linearize.views import out_projection
+from lt2theory.linearize.views import mixer_of, out_projection
 from lt2theory.mixers import LinearMixer, SoftmaxAttention
 from lt2theory.models import LoopedModel
 from lt2theory.models.block import AnyMixer
@@ -39,13 +40,10 @@ def copy_around_mixers(student: LoopedModel, teacher: LoopedModel) -> None:
     Raises:
         ValueError: The two differ in a part that is no mixer.
     """
-    for name in _ALIKE:
-        own, other = getattr(student.config, name), getattr(teacher.config, name)
-        if own != other:
-            raise ValueError(f"{name}: {own} of the student must be the teacher's, {other}")
+    check_alike(student.config, teacher.config, *_ALIKE)
     theirs = dict(teacher.named_parameters())
     for name, parameter in student.named_parameters():
-        if _is_mixer(name):
+        if mixer_of(name) is not None:
             continue
         source = theirs.get(name)
         if source is not None and source.shape == parameter.shape:
@@ -101,12 +99,8 @@ def _copy_projections(
     student: LinearMixer, teacher: SoftmaxAttention, start: Start
 ) -> tuple[str, ...]:
     own, theirs = student.options, teacher.options
-    for field in ("num_heads", "head_dim", "value_dim"):
-        if getattr(own, field) != getattr(theirs, field):
-            raise ValueError(
-                f"{field}: {getattr(own, field)} of the student must be the teacher's, "
-                f"{getattr(theirs, field)}, for its projections to be copied"
-            )
+    why = ", for its projections to be copied"
+    check_alike(own, theirs, "num_heads", "head_dim", "value_dim", why=why)
     left_out = []
     for letter in _INPUTS:
         source = teacher.get_submodule(f"{letter}_proj")
@@ -172,7 +166,3 @@ def _widen(name: str, own: torch.Tensor, source: torch.Tensor) -> bool:
         own[:, :hidden] = source.to(own)
         return True
     return False
-
-
-def _is_mixer(name: str) -> bool:
-    return any(part in ("mixer", "other_mixers") for part in name.split("."))

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
+from lt2theory.linearize.alike import check_alike
 from lt2theory.linearize.chunked_loss import chunked_loss
 from lt2theory.linearize.divergence import token_kl
 from lt2theory.linearize.lessons import Lesson, Spoken
@@ -65,7 +66,7 @@ class Distillation(ObjectiveConfig):
         Raises:
             ValueError: They have other vocabularies.
         """
-        check_vocabularies(student, teacher)
+        check_alike(student.config, teacher.config, "vocab_size")
         return DistillationObjective(student, teacher, self)
 
 
@@ -179,18 +180,3 @@ def distilled(
         return total, torch.stack([ce, kl, same])
 
     return chunked_loss(student.head_inputs(h), student.head_weight, judge, chunk=config.chunk)
-
-
-def check_vocabularies(student: LoopedModel, teacher: LoopedModel) -> None:
-    """Refuse models whose logits cannot be compared.
-
-    Args:
-        student: The student.
-        teacher: The teacher.
-
-    Raises:
-        ValueError: Their vocabularies differ.
-    """
-    own, theirs = student.config.vocab_size, teacher.config.vocab_size
-    if own != theirs:
-        raise ValueError(f"vocab_size: {own} of the student must be the teacher's, {theirs}")

@@ -1,21 +1,21 @@
 """How far a student is from its teacher, a token at a time."""
 
-from dataclasses import dataclass
+import math
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from lt2theory.fields import KnownFields
+from lt2theory.linearize.alike import check_alike
 from lt2theory.mixers.base import at_least_float32
 from lt2theory.models import LoopedModel
+from lt2theory.models.loop_loss import IGNORED
+from lt2theory.training.passes import LOGITS_AT_ONCE
 
-LOGITS_AT_ONCE = 1 << 26
-"""Logits of one model that are held at a time (256 MiB in float32)."""
 _TOKENS_AT_ONCE = 1 << 14
 """Tokens that are read at a time, but at least a row."""
-_NOTHING = -100
-"""The token behind the last one of a row."""
 
 
 def token_kl(
@@ -38,8 +38,7 @@ def token_kl(
     return (p.exp() * (p - q)).sum(-1)
 
 
-@dataclass(frozen=True)
-class Recovery:
+class Recovery(KnownFields, frozen=True):
     """How much of a teacher a student has, over some tokens.
 
     Attributes:
@@ -53,6 +52,11 @@ class Recovery:
     loss: float
     teacher_loss: float
     agreement: float
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it are numbers."""
+        return all(math.isfinite(value) for value in self.model_dump().values())
 
 
 @torch.no_grad()
@@ -81,15 +85,11 @@ def recovery(
     Raises:
         ValueError: The vocabularies differ, or there are fewer than two tokens a row.
     """
-    if teacher.config.vocab_size != student.config.vocab_size:
-        raise ValueError(
-            f"vocab_size: {student.config.vocab_size} of the student must be the teacher's, "
-            f"{teacher.config.vocab_size}"
-        )
+    check_alike(student.config, teacher.config, "vocab_size")
     batch, length = tokens.shape
     if length < 2:
         raise ValueError(f"tokens: {length} a row are not enough (must be >= 2)")
-    following = F.pad(tokens[:, 1:], (0, 1), value=_NOTHING)
+    following = F.pad(tokens[:, 1:], (0, 1), value=IGNORED)
     rows = max(1, _TOKENS_AT_ONCE // length)
     sums = torch.zeros(4, dtype=torch.float64, device=tokens.device)
     for some, after in zip(tokens.split(rows), following.split(rows), strict=True):
@@ -112,7 +112,7 @@ def recovery(
 def _compared(p: Tensor, q: Tensor, targets: Tensor) -> Float[Tensor, " 4"]:
     """Sums over some tokens: divergence, agreement, the student's loss, the teacher's."""
     losses = (
-        F.cross_entropy(at_least_float32(x), targets, reduction="sum", ignore_index=_NOTHING)
+        F.cross_entropy(at_least_float32(x), targets, reduction="sum", ignore_index=IGNORED)
         for x in (q, p)
     )
     same = (p.argmax(-1) == q.argmax(-1)).sum()

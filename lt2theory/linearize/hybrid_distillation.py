@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
+from lt2theory.linearize.alike import check_alike
 from lt2theory.linearize.chunked_loss import chunked_loss
-from lt2theory.linearize.distillation import check_vocabularies
 from lt2theory.linearize.loop_weights import loop_weights
 from lt2theory.linearize.objectives import ObjectiveConfig, TeacherObjective
 from lt2theory.linearize.topk import top_k, top_k_kl
@@ -69,10 +69,7 @@ class HybridDistillation(ObjectiveConfig):
         Raises:
             ValueError: They have other vocabularies or numbers of loops.
         """
-        check_vocabularies(student, teacher)
-        own, theirs = student.config.num_loops, teacher.config.num_loops
-        if own != theirs:
-            raise ValueError(f"num_loops: {own} of the student must be the teacher's, {theirs}")
+        check_alike(student.config, teacher.config, "vocab_size", "num_loops")
         return HybridObjective(student, teacher, self)
 
 

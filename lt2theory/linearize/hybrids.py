@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import torch
 
-from lt2theory.models import LayerSpec, LoopedConfig, LoopedModel
+from lt2theory.linearize.views import mixer_of
+from lt2theory.models import LoopedConfig, LoopedModel
 
 _OF_LINEAR_LAYERS = (
     "linear_rotation",
@@ -56,7 +57,7 @@ def restored_pattern(student: LoopedConfig, teacher: LoopedConfig, layers: Itera
     loops = []
     for own, theirs in zip(student.loops, teacher.loops, strict=True):
         specs = [theirs[i] if i in kept else spec for i, spec in enumerate(own)]
-        loops.append(",".join(_written(spec) for spec in specs))
+        loops.append(",".join(spec.written for spec in specs))
     return loops[0] if len(set(loops)) == 1 else "->".join(loops)
 
 
@@ -104,24 +105,11 @@ def restored(student: LoopedModel, teacher: LoopedModel, layers: Iterable[int]) 
     kept = set(layers)
     with torch.device("meta"):
         model = LoopedModel(restored_config(student.config, teacher.config, kept))
-    sources = {False: dict(student.named_parameters()), True: dict(teacher.named_parameters())}
-    state = {
-        name: torch.nn.Parameter(
-            sources[_layer_of_mixer(name) in kept][name].to(student.dtype, copy=True)
-        )
-        for name, _ in model.named_parameters()
-    }
+    own, theirs = dict(student.named_parameters()), dict(teacher.named_parameters())
+    state = {}
+    for name, _ in model.named_parameters():
+        place = mixer_of(name)
+        source = theirs if place is not None and place[0] in kept else own
+        state[name] = torch.nn.Parameter(source[name].to(student.dtype, copy=True))
     model.load_state_dict(state, assign=True)
     return model.train(student.training)
-
-
-def _layer_of_mixer(name: str) -> int | None:
-    """Layer whose mixer a parameter belongs to."""
-    parts = name.split(".")
-    if parts[0] != "blocks" or parts[2] not in ("mixer", "other_mixers"):
-        return None
-    return int(parts[1])
-
-
-def _written(spec: LayerSpec) -> str:
-    return spec.mixer if spec.window is None else f"{spec.mixer}({spec.window})"

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lt2theory.linearize.chunked_loss import head_dtype
-from lt2theory.linearize.divergence import LOGITS_AT_ONCE
 from lt2theory.linearize.topk import TopK, top_k
 from lt2theory.models import LoopedModel
+from lt2theory.training.passes import LOGITS_AT_ONCE
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from lt2theory.linearize.recipe import Recipe
 from lt2theory.linearize.results import (
     START,
     LinearizeSummary,
-    RecoveryRecord,
     StageResult,
     has_start,
     load_start,
@@ -205,11 +204,11 @@ class Linearization:
         folder = stage_folder(self.folder, number, self.recipe.stages[number - 1].name)
         return load_lm(folder, device=device)[0].to(dtype)
 
-    def _is_lost(self, found: RecoveryRecord | None) -> bool:
+    def _is_lost(self, found: Recovery | None) -> bool:
         """Whether a comparison gave no numbers: the student's weights have diverged."""
         return found is None and self.recipe.recovery_windows > 0
 
-    def _compared(self, number: int, folder: Path, steps: int) -> RecoveryRecord | None:
+    def _compared(self, number: int, folder: Path, steps: int) -> Recovery | None:
         """How near the student is to the teacher, if that is asked for and is a number."""
         # The first process measures it, once.
         ranks, found = self.session.ranks, None
@@ -218,17 +217,17 @@ class Linearization:
             if self.run is not None and self.recipe.recovery_windows:
                 path = folder / RECOVERY
                 if not path.is_file():
-                    measured = RecoveryRecord.of(self._measure(self._student(number)))
+                    measured = self._measure(self._student(number))
                     if measured.is_finite:
                         write_json(path, measured.model_dump(mode="json"))
                 if path.is_file():
-                    found = checked(RecoveryRecord, read_json(path), path)
+                    found = checked(Recovery, read_json(path), path)
                     metrics = found.model_dump(mode="json")
                     self.run.append_metrics(
                         {"split": "recovery", "step": steps, "metrics": metrics}
                     )
         told = ranks.from_first(None if found is None else found.model_dump(mode="json"))
-        return None if told is None else RecoveryRecord.model_validate(told)
+        return None if told is None else Recovery.model_validate(told)
 
     def _measure(self, student: LoopedModel) -> Recovery:
         recipe = self.recipe

@@ -1,6 +1,5 @@
 """What a linearization keeps beside the runs of its stages: its summary, and its student."""
 
-import math
 from pathlib import Path
 from typing import Literal
 
@@ -23,39 +22,6 @@ STAGES = "stages"
 START = "start"
 
 
-class RecoveryRecord(KnownFields, frozen=True):
-    """`lt2theory.linearize.divergence.Recovery`, as it is stored.
-
-    Attributes:
-        kl: Mean divergence a token, nats.
-        loss: The student's cross-entropy a token.
-        teacher_loss: The teacher's.
-        agreement: Share of tokens at which both find the same token likeliest.
-    """
-
-    kl: float
-    loss: float
-    teacher_loss: float
-    agreement: float
-
-    @classmethod
-    def of(cls, found: Recovery) -> "RecoveryRecord":
-        """Store what was measured.
-
-        Args:
-            found: What was measured.
-
-        Returns:
-            The record.
-        """
-        return cls(**vars(found))
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether all of it are numbers."""
-        return all(math.isfinite(value) for value in self.model_dump().values())
-
-
 class StageResult(KnownFields, frozen=True):
     """A stage that has ended.
 
@@ -69,7 +35,7 @@ class StageResult(KnownFields, frozen=True):
     name: str
     folder: str
     run: LmSummary
-    recovery: RecoveryRecord | None
+    recovery: Recovery | None
 
 
 class LinearizeSummary(KnownFields, frozen=True):
@@ -97,7 +63,7 @@ class LinearizeSummary(KnownFields, frozen=True):
     pattern: str
     parameters: int
     tokens: int
-    start: RecoveryRecord | None
+    start: Recovery | None
     stages: tuple[StageResult, ...]
 
     def _repr_html_(self) -> str:
@@ -113,7 +79,7 @@ class LinearizeSummary(KnownFields, frozen=True):
         return card(f"Linearization {self.label}", facts) + listing("Stages", columns, rows)
 
 
-def _told(found: RecoveryRecord | None) -> tuple[object, ...]:
+def _told(found: Recovery | None) -> tuple[object, ...]:
     """The numbers of a comparison; blanks where there was none."""
     if found is None:
         return ("",) * 4

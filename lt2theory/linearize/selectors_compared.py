@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lt2theory.linearize.alike import check_alike
 from lt2theory.linearize.checks import check_selection
 from lt2theory.linearize.choice import (
     bookend_layers,
@@ -214,10 +215,8 @@ def _check(student: LoopedModel, teacher: LoopedModel) -> None:
     Raises:
         ValueError: It is one.
     """
-    for name in ("vocab_size", "width", "num_layers", "num_loops"):
-        own, theirs = getattr(student.config, name), getattr(teacher.config, name)
-        if own != theirs:
-            raise ValueError(f"{name}: {own} of the student must be the teacher's, {theirs}")
+    fields = ("vocab_size", "width", "num_layers", "num_loops")
+    check_alike(student.config, teacher.config, *fields)
     for own, theirs in zip(student.config.loops, teacher.config.loops, strict=True):
         same = [i for i, pair in enumerate(zip(own, theirs, strict=True)) if pair[0] == pair[1]]
         if same:

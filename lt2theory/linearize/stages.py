@@ -12,6 +12,7 @@ from lt2theory.linearize.alignment import Alignment
 from lt2theory.linearize.distillation import Distillation
 from lt2theory.linearize.hybrid_distillation import HybridDistillation
 from lt2theory.linearize.language import LanguageModelling
+from lt2theory.linearize.views import mixer_of
 from lt2theory.mixers import MIXERS, LinearMixer
 from lt2theory.models import LoopedConfig, LoopedModel
 from lt2theory.training.lm import LmConfig, LmOptimiserConfig
@@ -137,12 +138,12 @@ def place_of(config: LoopedConfig, name: str) -> frozenset[str]:
     Returns:
         The words: `all`, and `blocks`, `mixers` and `linear_mixers` where they hold.
     """
-    parts = name.split(".")
-    if parts[0] != "blocks":
+    if not name.startswith("blocks."):
         return frozenset({"all"})
-    if parts[2] not in ("mixer", "other_mixers"):
+    place = mixer_of(name)
+    if place is None:
         return frozenset({"all", "blocks"})
-    number = 0 if parts[2] == "mixer" else int(parts[3]) + 1
-    kind = MIXERS[config.mixers_at(int(parts[1]))[number].mixer]
+    layer, number = place
+    kind = MIXERS[config.mixers_at(layer)[number].mixer]
     linear = {"linear_mixers"} if issubclass(kind, LinearMixer) else set()
     return frozenset({"all", "blocks", "mixers"} | linear)

@@ -100,7 +100,7 @@ def untrained_table(
         ).astype(float)
         row: dict[str, Any] = {"pattern": case.pattern, **_told(case.start)}
         row |= {"linear_rotation": config.linear_rotation, "conv_width": config.conv_width}
-        row |= vars(recovery(teacher, student.model.eval(), tokens))
+        row |= recovery(teacher, student.model.eval(), tokens).model_dump()
         for name in found:
             row[str(name)] = float(found[name].mean())
         rows.append(row)

@@ -20,6 +20,21 @@ _OUT = ("o_proj", "out_proj")
 """Names of a mixer's last projection."""
 
 
+def mixer_of(name: str) -> tuple[int, int] | None:
+    """The mixer that a parameter of a model belongs to.
+
+    Args:
+        name: The parameter's name in the model.
+
+    Returns:
+        Its layer and its number there (0 is `Block.mixer`); None of what is no mixer's.
+    """
+    parts = name.split(".")
+    if parts[0] != "blocks" or parts[2] not in ("mixer", "other_mixers"):
+        return None
+    return int(parts[1]), 0 if parts[2] == "mixer" else int(parts[3]) + 1
+
+
 @dataclass(frozen=True)
 class View:
     """One place of a teacher.

@@ -38,6 +38,11 @@ class LayerSpec:
     window: int | None = None
 
     @property
+    def written(self) -> str:
+        """As in a pattern, such as `window(8)`."""
+        return self.mixer if self.window is None else f"{self.mixer}({self.window})"
+
+    @property
     def weights(self) -> str:
         """Layers of one name can share a mixer's weights: a window needs none of its own."""
         return "full" if self.mixer == "window" else self.mixer

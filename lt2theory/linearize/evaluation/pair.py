@@ -9,6 +9,7 @@ import torch
 from pydantic import Field, model_validator
 
 from lt2theory.fields import Frozen
+from lt2theory.linearize.alike import check_alike
 from lt2theory.models import LoopedModel
 from lt2theory.training.runtime import Runtime
 from lt2theory.training.text import Tokenizer
@@ -104,9 +105,8 @@ class Pair:
     runtime: Runtime
 
     def __post_init__(self) -> None:
-        theirs, own = self.teacher.config.vocab_size, self.student.config.vocab_size
-        if theirs != own:
-            raise ValueError(f"vocab_size: {own} of the student must be the teacher's, {theirs}")
+        check_alike(self.student.config, self.teacher.config, "vocab_size")
+        own = self.student.config.vocab_size
         if self.tokenizer.vocab_size > own:
             raise ValueError(
                 f"vocab_size: {own} of the models must be at least the "
