@@ -60,6 +60,22 @@ def head_name(row: Any) -> str:
     return f"layer {int(row['layer']) + 1}, head {int(row['head']) + 1}"
 
 
+def with_spread(frame: pd.DataFrame, name: str) -> list[str]:
+    """A quantity with its spread.
+
+    Args:
+        frame: Has the columns `<name>_mean` and `<name>_std`.
+        name: The quantity.
+
+    Returns:
+        For instance `1.02 ± 0.10`, a row each.
+    """
+    return [
+        f"{mean:.2f} ± {std:.2f}"
+        for mean, std in frame[[f"{name}_mean", f"{name}_std"]].itertuples(index=False)
+    ]
+
+
 def _readout_table(readout: pd.DataFrame) -> pd.DataFrame:
     places = [
         "embedding" if loop < 0 else f"loop {loop + 1}, layer {layer + 1}"
@@ -127,18 +143,11 @@ def _element_table(elements: pd.DataFrame) -> pd.DataFrame:
             "component": elements["component"],
             "element": elements["element"],
             "rank(I - rho)": elements["reference"],
-            "effective rank": _spread(elements, "rank"),
+            "effective rank": with_spread(elements, "rank"),
             "character": elements["character"].round(3) + 0.0,
-            "trace": _spread(elements, "trace"),
+            "trace": with_spread(elements, "trace"),
             "eigenvalues of rho": elements["expected"],
             "eigenvalues": elements["eigenvalues"],
             "tokens": elements["count"],
         }
     )
-
-
-def _spread(frame: pd.DataFrame, name: str) -> list[str]:
-    return [
-        f"{mean:.2f} ± {std:.2f}"
-        for mean, std in frame[[f"{name}_mean", f"{name}_std"]].itertuples(index=False)
-    ]

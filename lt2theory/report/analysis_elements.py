@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from lt2theory.analysis.representation import IDLE, PERMUTATION, TOLERANCE
+from lt2theory.report.analysis_code_tables import head_name, with_spread
 from lt2theory.report.analysis_codes import TITLE as CODES
 from lt2theory.report.analysis_transitions import semantics
 from lt2theory.report.content import ReportFigure, ReportTable, Section
@@ -43,9 +44,9 @@ def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any
     best = elements[
         (elements["layer"] == first["layer"]) & (elements["head"] == first["head"])
     ].sort_values(["reference", "element"])
-    name = _head(first["layer"], first["head"])
+    name = head_name(first)
     named = elements.assign(
-        head=[_head(a, b) for a, b in elements[["layer", "head"]].itertuples(index=False)],
+        head=[head_name(row) for row in elements.to_dict("records")],
         median=elements["carried_median"],
         low=elements["carried_low"],
         high=elements["carried_high"],
@@ -55,8 +56,8 @@ def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any
         {
             "element": best["element"],
             "n - cycles": best["reference"],
-            "effective rank": _with_spread(best, "entropy"),
-            "values above 0.1": _with_spread(best, "absolute"),
+            "effective rank": with_spread(best, "entropy"),
+            "values above 0.1": with_spread(best, "absolute"),
             "largest value (median)": best["largest_median"].round(3),
             "tokens": best["count"],
         }
@@ -65,7 +66,7 @@ def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any
     nearest = pd.DataFrame(
         {
             "representation": rows["representation"],
-            "nearest head": [_head(a, b) for a, b in rows[["layer", "head"]].itertuples(False)],
+            "nearest head": [head_name(row) for row in rows.to_dict("records")],
             "mean deviation": rows["deviation"],
             f"within {TOLERANCE:g}": rows["within"],
         }
@@ -111,7 +112,7 @@ def element_sections(tables: Mapping[str, pd.DataFrame], facts: Mapping[str, Any
 
 def _carried(carried: pd.DataFrame, facts: Mapping[str, Any], *, named: bool) -> list[str]:
     first = carried.iloc[0]
-    where = _head(first["layer"], first["head"])
+    where = head_name(first)
     deviation = format_number(first["deviation"], 2)
     if first["within"]:
         said = (
@@ -132,7 +133,7 @@ def _carried(carried: pd.DataFrame, facts: Mapping[str, Any], *, named: bool) ->
     # Ranks of zero throughout fit "nothing" whatever the model does; they name no representation.
     shown = others[~others["representation"].str.startswith("nothing")]
     found += [
-        f"{_head(row['layer'], row['head']).capitalize()} shows the ranks of "
+        f"{head_name(row).capitalize()} shows the ranks of "
         f"{row['representation']} (deviation {format_number(row['deviation'], 2)})."
         for row in shown.to_dict("records")
     ]
@@ -156,15 +157,4 @@ def _rescan_note(facts: Mapping[str, Any]) -> list[str]:
         "Under rescan the product acts on no single state (L1). The comparison says what the "
         "factors of a token would do one after the other, not how the model tracks the group: two "
         "loops of one reflection each can track S_3 without any product of rank 2 (L6)."
-    ]
-
-
-def _head(layer: object, head: object) -> str:
-    return f"layer {int(str(layer)) + 1}, head {int(str(head)) + 1}"
-
-
-def _with_spread(frame: pd.DataFrame, name: str) -> list[str]:
-    return [
-        f"{mean:.2f} ± {std:.2f}"
-        for mean, std in frame[[f"{name}_mean", f"{name}_std"]].itertuples(index=False)
     ]

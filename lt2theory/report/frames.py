@@ -76,3 +76,19 @@ def numbers(frame: pd.DataFrame, column: str) -> np.ndarray:
         return frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
         raise ValueError(f"column {column!r} holds {error}, allowed are numbers") from error
+
+
+def require_influence(values: np.ndarray) -> None:
+    """Refuse influences that a logarithmic axis cannot show.
+
+    Args:
+        values: The influences.
+
+    Raises:
+        ValueError: One is negative or not finite, or all are 0.
+    """
+    if not (np.isfinite(values).all() and values.min() >= 0 and values.max() > 0):
+        raise ValueError(
+            f"influence runs from {values.min():g} to {values.max():g}, allowed are finite values "
+            "from 0, not all 0"
+        )

@@ -19,6 +19,9 @@ from lt2theory.report.embed import data_uri
 from lt2theory.report.tables import MISSING, format_cell
 from lt2theory.runs.atomic import write_text
 
+REPORT = "report.html"
+"""What a report is called in the folder that it is about."""
+
 # Even if some text got past the escaping, a browser would run and fetch nothing.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 MARKS: dict[Verdict, str] = {"as predicted": "✓", "not as predicted": "✗", "inconclusive": "?"}

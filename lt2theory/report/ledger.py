@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from lt2theory.report.content import Provenance, Report, ReportTable, Section
+from lt2theory.report.markdown import markdown_table
 from lt2theory.report.tables import counted, format_number
 
 Row = Mapping[str, Any]
@@ -75,6 +76,7 @@ def ledger_page(records: Sequence[Row], code: Sequence[str]) -> str:
     """
     refuted = [row for row in records if row["verdict"] == "refuted_as_stated"]
     conditional = [row for row in records if row["verdict"] == "holds_with_conditions"]
+    fields = ("id", "statement", "conditions", "counterexample")
     lines = [
         "# Theory",
         "",
@@ -92,12 +94,11 @@ def ledger_page(records: Sequence[Row], code: Sequence[str]) -> str:
         "only with",
         "conditions that the source does not state.",
         "",
-        "| claim | as stated | what holds | smallest counter-example |",
-        "|---|---|---|---|",
+        markdown_table(
+            ("claim", "as stated", "what holds", "smallest counter-example"),
+            [[_cell(row[name] or "") for name in fields] for row in [*refuted, *conditional]],
+        ),
     ]
-    for row in [*refuted, *conditional]:
-        cells = (row["id"], row["statement"], row["conditions"], row["counterexample"] or "")
-        lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
     located = [{**row, "code": place} for row, place in zip(records, code, strict=True)]
     for letter, rows in _by_group(located):
         lines += ["", f"## {letter}: {GROUPS.get(letter, letter)}", ""]
@@ -152,7 +153,7 @@ def _entry(row: Row) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    return _escape(text).replace("|", "\\|").replace("\n", " ")
+    return _escape(text).replace("\n", " ")
 
 
 def _escape(text: str) -> str:

@@ -15,9 +15,8 @@ from lt2theory.report.content import Report, ReportFigure, ReportTable, Section
 from lt2theory.report.evaluation_sections import evaluation_sections, selection_section
 from lt2theory.report.figures.linearization import recovery_by_stage, stage_courses
 from lt2theory.report.glossary import terms
-from lt2theory.report.html import write_report
+from lt2theory.report.html import REPORT, write_report
 from lt2theory.report.provenance import provenance_of, provenance_of_evaluation
-from lt2theory.report.run_report import REPORT
 from lt2theory.report.setting import setting_section
 from lt2theory.report.tables import MISSING, format_number
 from lt2theory.runs import RunFolder, read_json, run_status

@@ -9,6 +9,7 @@ import pandas as pd
 from lt2theory.report.content import Provenance
 from lt2theory.runs import RunFolder, config_hash, read_json
 from lt2theory.runs.environment import ENVIRONMENT, read_record
+from lt2theory.runs.hashing import HASH_DIGITS
 from lt2theory.runs.layout import CONFIG
 
 FACTS = {
@@ -19,9 +20,6 @@ FACTS = {
     "platform": "platform",
     "source": "source revision",
 }
-
-_DIGITS = 12
-"""Digits of a hash that are shown."""
 
 
 def provenance_of(runs: Sequence[RunFolder], *, command: str = "") -> Provenance:
@@ -70,10 +68,10 @@ def provenance_of_evaluation(folder: Path, *, command: str = "") -> Provenance:
     facts = _given(command)
     for role in ("student", "teacher"):
         model = about.get(role) or {}
-        weights = f"weights {model['weights'][:_DIGITS]}" if "weights" in model else None
+        weights = f"weights {model['weights'][:HASH_DIGITS]}" if "weights" in model else None
         facts[role] = _distinct([model.get("name"), weights, environment.get(role)])
     corpus = about.get("corpus")
-    facts["text"] = _distinct([corpus and f"corpus {corpus[:_DIGITS]}, {config.get('split')}"])
+    facts["text"] = _distinct([corpus and f"corpus {corpus[:HASH_DIGITS]}, {config.get('split')}"])
     facts["configuration"] = config_hash(settings)
     facts["precision"] = _distinct([environment["dtype"]])
     facts |= _ran_on([environment])

@@ -10,13 +10,13 @@ from lt2theory.report import views
 from lt2theory.report.content import Report, ReportFigure, ReportTable, Section
 from lt2theory.report.figures import accuracy_by_stage, exact_prefix, learning_curves
 from lt2theory.report.glossary import terms
-from lt2theory.report.html import write_report
+from lt2theory.report.html import REPORT, write_report
 from lt2theory.report.provenance import provenance_of
 from lt2theory.report.setting import setting_section
 from lt2theory.report.tables import accuracy_table, counted, format_interval
 from lt2theory.runs import RunFolder, run_table
+from lt2theory.training.curriculum import KIND
 
-REPORT = "report.html"
 NEEDED = {"status", "stages", "steps", "task"}
 """What a finished run's summary.json must hold to be reported."""
 TERMS = (
@@ -56,8 +56,8 @@ def run_content(run: RunFolder, *, command: str = "") -> Report:
     Raises:
         ValueError: The run is of another kind, or has measured nothing yet.
     """
-    if run.kind != "curriculum":
-        raise ValueError(f"{run.path} is a run of kind {run.kind!r}, allowed is 'curriculum'")
+    if run.kind != KIND:
+        raise ValueError(f"{run.path} is a run of kind {run.kind!r}, allowed is {KIND!r}")
     table = run_table(run)
     summary: Mapping[str, Any] = run.summary() if run.status == "done" else {}
     if run.status == "done" and (lost := NEEDED - summary.keys()):

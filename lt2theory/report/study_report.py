@@ -17,15 +17,15 @@ from lt2theory.report.figures import (
     success_rates,
 )
 from lt2theory.report.glossary import GLOSSARY
-from lt2theory.report.html import write_report
+from lt2theory.report.html import REPORT, write_report
 from lt2theory.report.provenance import provenance_of
 from lt2theory.report.statistics import seed_summary, success_table
 from lt2theory.report.style import ArmStyle, arm_styles
 from lt2theory.report.tables import accuracy_table, counted, outcome_table
 from lt2theory.runs import Study, collect, read_table
 from lt2theory.runs.study import RESULTS
+from lt2theory.training.curriculum import KIND
 
-REPORT = "report.html"
 OVER_SEEDS = "Clopper-Pearson intervals over seeds"
 
 
@@ -60,8 +60,8 @@ def study_content(study: Study, *, command: str = "") -> Report:
     Raises:
         ValueError: The study is of another kind, or none of its runs has measured anything.
     """
-    if study.kind != "curriculum":
-        raise ValueError(f"{study.root} is a study of {study.kind!r}, allowed is 'curriculum'")
+    if study.kind != KIND:
+        raise ValueError(f"{study.root} is a study of {study.kind!r}, allowed is {KIND!r}")
     folders = study.run_folders()
     # A published study may hold its table alone.
     table = collect(folders) if folders else read_table(study.root / RESULTS)

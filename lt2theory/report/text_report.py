@@ -11,9 +11,8 @@ from lt2theory.report.content import Report, ReportFigure, ReportTable, Section
 from lt2theory.report.figures import speed_over_training, text_curves
 from lt2theory.report.frames import numbers
 from lt2theory.report.glossary import terms
-from lt2theory.report.html import write_report
+from lt2theory.report.html import REPORT, write_report
 from lt2theory.report.provenance import provenance_of
-from lt2theory.report.run_report import REPORT
 from lt2theory.report.setting import setting_section
 from lt2theory.report.tables import counted, format_number
 from lt2theory.report.text_baseline import PRIMED, baselines_of

@@ -14,7 +14,12 @@ from lt2theory.report.figures.axes import (
     new_figure,
     place_legend,
 )
-from lt2theory.report.frames import numbers, require_columns, require_one_row_each
+from lt2theory.report.frames import (
+    numbers,
+    require_columns,
+    require_influence,
+    require_one_row_each,
+)
 from lt2theory.report.style import COLOURS, INK, styled
 
 DECADES = 12
@@ -53,11 +58,7 @@ def influence_map(
     require_columns(frame, ["loops_done", "distance", "value"], "influence map")
     require_one_row_each(frame, ["loops_done", "distance"], "influence map")
     values = numbers(frame, "value")
-    if not (np.isfinite(values).all() and values.min() >= 0 and values.max() > 0):
-        raise ValueError(
-            f"influence runs from {values.min():g} to {values.max():g}, allowed are finite values "
-            "from 0, not all 0"
-        )
+    require_influence(values)
     grid = frame.pivot_table(index="loops_done", columns="distance", values="value", fill_value=0.0)
     loops = [int(count) for count in grid.index]
     figure, (axes,) = new_figure(height=1.7 + 0.5 * len(loops), ax=ax)

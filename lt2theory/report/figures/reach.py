@@ -18,7 +18,12 @@ from lt2theory.report.figures.axes import (
     styles_for,
 )
 from lt2theory.report.figures.margins import draw_floors, label_margin
-from lt2theory.report.frames import numbers, require_columns, require_one_row_each
+from lt2theory.report.frames import (
+    numbers,
+    require_columns,
+    require_influence,
+    require_one_row_each,
+)
 from lt2theory.report.style import MUTED, ArmStyle, styled
 
 LAW_DASH = (0, (1, 1))
@@ -55,11 +60,7 @@ def influence_by_distance(
     require_columns(frame, ["label", "distance", "value"], "influence by distance")
     require_one_row_each(frame, ["label", "distance"], "influence by distance")
     values = numbers(frame, "value")
-    if not (np.isfinite(values).all() and values.min() >= 0 and values.max() > 0):
-        raise ValueError(
-            f"influence runs from {values.min():g} to {values.max():g}, allowed are finite values "
-            "from 0, not all 0"
-        )
+    require_influence(values)
     looks = styles_for(frame["label"], styles)
     figure, (axes,) = new_figure(height=3.6, ax=ax)
     axes.set_yscale("log")
