@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from lt2theory.cli.study import StudyOptions
     from lt2theory.runs import Executor
 
-RETRIES = 3
-JOBS_AT_ONCE = 64
 Name = Literal["device", "local", "ray", "slurm"]
 BELONGS: dict[str, tuple[str, ...]] = {
     "minutes": ("device", "slurm"),
@@ -94,9 +92,8 @@ def _ray(options: ExecutorOptions, study: "StudyOptions") -> "Executor":
     needed = 1 / AT_ONCE if study.device == "cuda" else 0.0
     return RayExecutor(
         options.ray_address,
-        cpus=1 if options.cpus is None else options.cpus,
         gpus=needed if options.gpus is None else options.gpus,
-        retries=RETRIES if options.retries is None else options.retries,
+        **_given(cpus=options.cpus, retries=options.retries),
     )
 
 
@@ -107,10 +104,17 @@ def _slurm(options: ExecutorOptions, study: "StudyOptions") -> "Executor":
     if gpus != int(gpus):
         raise UsageError(f"--gpus: got {gpus} with --executor slurm, allowed are whole numbers")
     return SlurmExecutor(
-        cpus=1 if options.cpus is None else options.cpus,
         gpus=int(gpus),
-        minutes=60 if study.minutes is None else math.ceil(study.minutes),
-        at_once=study.at_once or JOBS_AT_ONCE,
-        retries=RETRIES if options.retries is None else options.retries,
         options=options.sbatch,
+        **_given(
+            cpus=options.cpus,
+            minutes=None if study.minutes is None else math.ceil(study.minutes),
+            at_once=study.at_once,
+            retries=options.retries,
+        ),
     )
+
+
+def _given(**options: int | None) -> dict[str, Any]:
+    """Those that were given; of the others the executor has defaults."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -8,7 +8,7 @@ import tyro
 
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file
-from lt2theory.cli.parsing import parse
+from lt2theory.cli.parsing import check_seed, parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,7 @@ class GenerateOptions:
         Raises:
             ValueError: `seed` or `prompt` is.
         """
-        if not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed: got {self.seed}, allowed are whole numbers >= 0 and < 2**63")
+        check_seed(self.seed)
         try:
             self.prompt.encode()
         except UnicodeEncodeError as error:

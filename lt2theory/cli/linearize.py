@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from lt2theory.cli.errors import CHECK_FAILED, DONE, UsageError
 from lt2theory.cli.output import JsonCopy, check_file, check_folder
-from lt2theory.cli.parsing import parse
+from lt2theory.cli.parsing import check_seed, parse
+from lt2theory.cli.sessions import check_minutes
 
 if TYPE_CHECKING:
     from lt2theory.linearize.divergence import Recovery
@@ -48,10 +49,8 @@ class LinearizeOptions:
         Raises:
             ValueError: `minutes` or `seed` is.
         """
-        if self.minutes is not None and not 0 < self.minutes < float("inf"):
-            raise ValueError(f"minutes: got {self.minutes}, allowed are numbers > 0")
-        if self.seed is not None and not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed: got {self.seed}, allowed are whole numbers >= 0 and < 2**63")
+        check_minutes(self.minutes)
+        check_seed(self.seed)
 
 
 def run(argv: list[str]) -> int:
@@ -72,6 +71,7 @@ def run(argv: list[str]) -> int:
     from lt2theory.linearize.texts import open_text
     from lt2theory.runs import TerminalProgress, run_status, write_json
     from lt2theory.training.lm import Execution
+    from lt2theory.training.lm.ranks import starts_first
 
     name, rest = _recipe_name(argv)
     execution, options, copy = parse(
@@ -103,7 +103,7 @@ def run(argv: list[str]) -> int:
         progress=progress,
         seconds=None if options.minutes is None else 60 * options.minutes,
     )
-    if _is_first():
+    if starts_first():  # of several processes one speaks
         if copy.json is not None:
             write_json(copy.json, summary.model_dump(mode="json"))
         before = status == "done" and not options.overwrite
@@ -142,13 +142,6 @@ def _recipe(name: str, options: LinearizeOptions) -> "Recipe":
     if options.seed is None:
         return found
     return Recipe.model_validate(found.model_dump() | {"seed": options.seed})
-
-
-def _is_first() -> bool:
-    """Whether this is the process that speaks, of those that torchrun has started."""
-    from os import environ
-
-    return environ.get("RANK", "0") == "0"
 
 
 def _print(summary: "LinearizeSummary", headline: str) -> None:

@@ -1,7 +1,6 @@
 """`lt2 linearize select STUDENT`: which layers of a hybrid keep softmax."""
 
 from dataclasses import dataclass
-from os import environ
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import tyro
 from lt2theory.cli.errors import DONE
 from lt2theory.cli.output import JsonCopy, check_file, check_folder
 from lt2theory.cli.parsing import parse
+from lt2theory.cli.sessions import check_minutes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,7 @@ class SelectOptions:
         Raises:
             ValueError: `minutes` is.
         """
-        if self.minutes is not None and not 0 < self.minutes < float("inf"):
-            raise ValueError(f"minutes: got {self.minutes}, allowed are numbers > 0")
+        check_minutes(self.minutes)
 
 
 def run(argv: list[str]) -> int:
@@ -55,6 +54,7 @@ def run(argv: list[str]) -> int:
     from lt2theory.linearize.texts import open_text
     from lt2theory.runs import TerminalProgress, write_json
     from lt2theory.training.lm import Execution
+    from lt2theory.training.lm.ranks import starts_first
 
     description = (
         "Restore one layer of an all-linear student to softmax at a time, distil shortly, and rank "
@@ -88,7 +88,7 @@ def run(argv: list[str]) -> int:
         progress=progress,
         seconds=None if options.minutes is None else 60 * options.minutes,
     )
-    if environ.get("RANK", "0") == "0":  # of several processes one speaks
+    if starts_first():  # of several processes one speaks
         if copy.json is not None:
             write_json(copy.json, summary)
         _print(summary)

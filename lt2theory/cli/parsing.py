@@ -48,6 +48,19 @@ def parse(prog: str, argv: Sequence[str], description: str, **parts: Any) -> tup
     return tuple(getattr(parsed, name) for name in parts)
 
 
+def check_seed(seed: int | None) -> None:
+    """Refuse a seed that no generator takes.
+
+    Args:
+        seed: The option; None leaves it to others.
+
+    Raises:
+        ValueError: It is out of range.
+    """
+    if seed is not None and not 0 <= seed < 2**63:
+        raise ValueError(f"seed: got {seed}, allowed are whole numbers >= 0 and < 2**63")
+
+
 def refuse_empty(argv: Sequence[str], *flags: str) -> None:
     """Refuse a choice of nothing where leaving a flag out means everything.
 

@@ -41,6 +41,7 @@ def run(argv: list[str]) -> int:
     """
     from lt2theory.runs import TerminalProgress, run_status, study_run, write_json
     from lt2theory.training.lm import resolve, run_lm
+    from lt2theory.training.lm.ranks import starts_first
     from lt2theory.training.text import Corpus
 
     description = (
@@ -71,7 +72,7 @@ def run(argv: list[str]) -> int:
         overwrite=options.overwrite,
         progress=TerminalProgress(),
     )
-    if _is_first():
+    if starts_first():  # of several processes one speaks
         if copy.json is not None:
             write_json(copy.json, summary.model_dump(mode="json"))
         _print(summary, f"{folder}: done before" if before else str(folder))
@@ -100,13 +101,6 @@ def _named(argv: list[str], flag: str) -> str | None:
         if given == flag:
             name = value if equals else following
     return name
-
-
-def _is_first() -> bool:
-    """Whether this is the process that speaks, of those that torchrun has started."""
-    from os import environ
-
-    return environ.get("RANK", "0") == "0"
 
 
 def _print(summary: "LmSummary", headline: str) -> None:

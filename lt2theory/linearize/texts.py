@@ -2,7 +2,6 @@
 
 import json
 import time
-from os import environ
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from lt2theory.linearize.stages import Stage
 from lt2theory.runs import Progress, config_hash, write_text
 from lt2theory.runs.found import known
 from lt2theory.runs.prepare import make_folder
+from lt2theory.training.lm.ranks import starts_first
 from lt2theory.training.lm.tokens import run_tokenizer
 from lt2theory.training.text import Corpus, CorpusConfig, TextBatches, Windows, prepare
 from lt2theory.training.text.chat import ChatWindows
@@ -75,7 +75,7 @@ def open_text(text: Path, teacher: Path, root: Path, *, progress: Progress | Non
         raise ValueError(f"text: {str(text)!r} is not allowed (must hold text; it is {other})")
     config = CorpusConfig(sources=(str(text),), tokenizer=teacher_tokenizer(teacher, root))
     folder = root / f"text-{config_hash(config.model_dump(mode='json') | _files(config, text))}"
-    if environ.get("RANK", "0") == "0":
+    if starts_first():
         prepare(config, folder, progress=progress)
     while not (folder / MANIFEST).is_file():
         time.sleep(0.1)

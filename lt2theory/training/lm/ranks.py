@@ -110,6 +110,15 @@ class Ranks:
         self.from_first(None)
 
 
+def starts_first() -> bool:
+    """Whether this is the first of the processes that torchrun starts, or the only one.
+
+    Returns:
+        So before they have met; `Ranks.is_first` tells afterwards.
+    """
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextlib.contextmanager
 def join_ranks(device: Device) -> Iterator[Ranks]:
     """Take this process's place among those that torchrun has started; alone without torchrun.
