@@ -4,6 +4,7 @@ import itertools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 import torch
@@ -134,17 +135,17 @@ def chunk_sizes(
     with torch_threads(threads):
         for size, decay, erases in kinds:
             methods: dict[str, Runner] = {
-                str(chunk): lambda factors, chunk=chunk: (  # type: ignore[misc]
-                    chunked_recurrence(factors, chunk_tokens=chunk)[0]
-                )
-                for chunk in chunks
-                if chunk <= size.length
+                str(chunk): partial(_in_chunks, chunk) for chunk in chunks if chunk <= size.length
             }
             factors = make_factors(size, decay=decay, erases=erases)
             for chunk, (fastest, _) in _compare(methods, factors, repeats).items():
                 kind = {**vars(size), "decay": decay, "erases": erases}
                 rows.append({**kind, "chunk": int(chunk), "milliseconds": fastest})
     return pd.DataFrame(rows)
+
+
+def _in_chunks(chunk: int, factors: Factors) -> Tensor:
+    return chunked_recurrence(factors, chunk_tokens=chunk)[0]
 
 
 def make_factors(
@@ -187,8 +188,5 @@ def _compare(
 ) -> dict[str, tuple[float, float]]:
     """Fastest and median milliseconds of every method, forward and backward."""
     inputs = _inputs(factors)
-    runs = {
-        name: both_ways(lambda method=method: method(factors), inputs)  # type: ignore[misc]
-        for name, method in methods.items()
-    }
+    runs = {name: both_ways(partial(method, factors), inputs) for name, method in methods.items()}
     return take_turns(runs, repeats)

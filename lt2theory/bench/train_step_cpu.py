@@ -15,7 +15,7 @@ from lt2theory.bench.train_step import CACHES
 from lt2theory.bench.turns import take_turns
 from lt2theory.experiments.recipes import word_problem
 from lt2theory.models import LoopedConfig
-from lt2theory.training import CurriculumConfig, Runtime, resolve
+from lt2theory.training import CurriculumConfig, Runtime, resolve, torch_threads
 from lt2theory.training.draws import training_batch
 from lt2theory.training.selection import new_model
 from lt2theory.training.stepper import Stepper, make_stepper
@@ -56,13 +56,9 @@ def bench_train_step_cpu(
         this, of the medians), `pays_after` (steps after which a compiled run is ahead, of the
         medians; None for never) and `shares`, the largest parts of the time by torch operation.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        chosen = {name: workloads()[name] for name in names or workloads()}
+    chosen = {name: workloads()[name] for name in names or workloads()}
+    with torch_threads(threads):
         rows = [row for name, config in chosen.items() for row in _compare(name, config, repeats)]
-    finally:
-        torch.set_num_threads(before)
     return pd.DataFrame(rows)
 
 
