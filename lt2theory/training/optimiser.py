@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from lt2theory.training.config_parts import OptimiserConfig
 from lt2theory.training.runtime import Runtime
 from tasks import Batch
+from tasks.base import IGNORE
 
 
 class DivergenceError(ArithmeticError):
@@ -90,18 +91,31 @@ def make_optimiser(
         The optimiser.
     """
     parameters = list(model.parameters())
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
-    if not capturable:
-        return torch.optim.AdamW(groups, betas=config.betas, fused=True)
-    device = parameters[0].device
-    for group in groups:
+    return fused_adamw(groups, config.betas, capturable=capturable)
+
+
+def fused_adamw(
+    groups: list[dict[str, Any]], betas: tuple[float, float], *, capturable: bool
+) -> torch.optim.AdamW:
+    """AdamW in one kernel, with learning rates that are set before every step.
+
+    Args:
+        groups: Parameters on one device, with what else a group has.
+        betas: Decay of the two moments.
+        capturable: As in `make_optimiser`.
+
+    Returns:
+        The optimiser.
+    """
+    device = groups[0]["params"][0].device
+    for group in groups if capturable else ():
         group["lr"] = torch.zeros((), device=device)
-    return torch.optim.AdamW(
-        groups, betas=config.betas, fused=True, capturable=device.type == "cuda"
-    )
+    on_gpu = capturable and device.type == "cuda"
+    return torch.optim.AdamW(groups, betas=betas, fused=True, capturable=on_gpu)
 
 
 def masked_loss(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -129,7 +143,7 @@ def masked_loss_of_fixed_shape(logits: Tensor, targets: Tensor, mask: Tensor) ->
     Returns:
         A scalar in nats, computed in float32.
     """
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets.where(mask, -100).flatten())
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.where(mask, IGNORE).flatten())
 
 
 def clipped_gradients(

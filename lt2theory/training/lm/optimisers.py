@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from lt2theory.models import LoopedModel
 from lt2theory.training.lm.options import LmOptimiserConfig
+from lt2theory.training.optimiser import fused_adamw
 
 FIELDS = {"AdamW": ("step", "exp_avg", "exp_avg_sq"), "Muon": ("momentum_buffer",)}
 """What each optimiser keeps of a parameter; `step` is a scalar, the others have its shape."""
@@ -65,20 +66,10 @@ def make_optimisers(
     small = _by_factor(groups["embedding"], factor_of, of_embeddings)
     small += _by_factor(groups["other"], factor_of, 0.0)
     if config.name == "adamw":
-        return _allocated(_adamw([*matrices, *small], config, capturable))
+        return _allocated(fused_adamw([*matrices, *small], config.betas, capturable=capturable))
     check_muon()
     muon = torch.optim.Muon(matrices, momentum=config.momentum, adjust_lr_fn="match_rms_adamw")
-    return _allocated(muon, _adamw(small, config, capturable))
-
-
-def _adamw(
-    groups: list[dict[str, Any]], config: LmOptimiserConfig, capturable: bool
-) -> torch.optim.AdamW:
-    device = groups[0]["params"][0].device
-    for group in groups if capturable else ():
-        group["lr"] = torch.zeros((), device=device)
-    on_gpu = capturable and device.type == "cuda"
-    return torch.optim.AdamW(groups, betas=config.betas, fused=True, capturable=on_gpu)
+    return _allocated(muon, fused_adamw(small, config.betas, capturable=capturable))
 
 
 def check_muon() -> None:
