@@ -6,9 +6,7 @@ from typing import Any
 import pandas as pd
 
 from lt2theory.report.content import ReportFigure, Section
-from lt2theory.report.figures import (
-    influence_map,
-)
+from lt2theory.report.figures import influence_map
 from lt2theory.report.tables import counted
 
 

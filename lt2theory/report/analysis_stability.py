@@ -6,9 +6,7 @@ from typing import Any
 import pandas as pd
 
 from lt2theory.report.content import ReportFigure, ReportTable, Section
-from lt2theory.report.figures import (
-    saw_tooth,
-)
+from lt2theory.report.figures import saw_tooth
 from lt2theory.report.tables import format_number
 
 

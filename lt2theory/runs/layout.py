@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from lt2theory.runs.atomic import (
-    read_json,
-)
+from lt2theory.runs.atomic import read_json
 from lt2theory.runs.hashing import config_hash
 
 RunStatus = Literal["absent", "unfinished", "done"]
