@@ -92,6 +92,20 @@ def refused(item: ErrorDetails) -> tuple[list[str], str]:
     return names, reason
 
 
+def check_one_line(field: str, text: str) -> None:
+    """Refuse a name that tables and screens cannot show as it is.
+
+    Args:
+        field: Where it stands, for the message.
+        text: The name.
+
+    Raises:
+        ValueError: It has a line break or another sign that is not printed.
+    """
+    if not text.isprintable():
+        raise ValueError(f"{field}: got {text!r}, allowed is one line of printable text")
+
+
 def first_refusal(error: ValidationError, name: str) -> str:
     """The first field that pydantic refused, and why, in one line.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from lt2theory.cards import config_card, listing
-from lt2theory.fields import Frozen
+from lt2theory.fields import Frozen, check_one_line
 from lt2theory.linearize.hybrids import restored_config, student_config
 from lt2theory.linearize.stages import Stage
 from lt2theory.linearize.starts import Start
@@ -82,8 +82,7 @@ class Recipe(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> "Recipe":
-        if not self.name.isprintable():
-            raise ValueError(f"name: got {self.name!r}, allowed is one line of printable text")
+        check_one_line("name", self.name)
         restored = [layer for stage in self.stages for layer in stage.restore]
         if len(set(restored)) < len(restored):
             raise ValueError(f"stages: a layer is restored twice ({sorted(restored)})")

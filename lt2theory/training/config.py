@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_serializer, model_validator
 
-from lt2theory.fields import Frozen
+from lt2theory.fields import Frozen, check_one_line
 from lt2theory.models import LoopedConfig
 from lt2theory.ops import KERNELS
 from lt2theory.training.config_parts import OptimiserConfig, TaskConfig
@@ -120,8 +120,7 @@ class CurriculumConfig(Frozen):
             raise ValueError(
                 f"min_steps: got {self.min_steps}, allowed 0..{self.step_budget} (step_budget)"
             )
-        if not self.label.isprintable():
-            raise ValueError(f"label: got {self.label!r}, allowed is one line of printable text")
+        check_one_line("label", self.label)
         if self.deterministic and self.model.backend in KERNELS:
             raise ValueError(
                 f"deterministic: got True with model.backend={self.model.backend!r}, whose kernels "

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from lt2theory.bench.model import COPIES
+from lt2theory.bench.train_step import PRODUCTS
 from lt2theory.cli import main
+from lt2theory.cli.bench_model import ModelOptions
 
 
 def test_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,6 +21,12 @@ def test_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["context"] for row in content["rows"]] == [128, 256]
     assert f"{content['parameters']['total']:,}" in text
     assert text.endswith("floors at 4.28 TB/s and 784 TFLOP/s\n")
+
+
+def test_the_rates_are_those_of_the_benchmarks() -> None:
+    """The options are read without torch, so that their defaults stand there as numbers."""
+    options = ModelOptions(preset="any")
+    assert (options.copies, options.products) == (COPIES, PRODUCTS)
 
 
 def test_all(capsys: pytest.CaptureFixture[str]) -> None:

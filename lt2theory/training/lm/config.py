@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from pydantic import Field, model_validator
 
-from lt2theory.fields import Frozen
+from lt2theory.fields import Frozen, check_one_line
 from lt2theory.models import LoopedConfig
 from lt2theory.runs import config_hash
 from lt2theory.training.lm.options import LmOptimiserConfig, StabilityConfig
@@ -59,8 +59,7 @@ class LmConfig(Frozen):
             raise ValueError(
                 f"steps: got {self.steps} with tokens {self.tokens}; give one of the two"
             )
-        if not self.label.isprintable():
-            raise ValueError(f"label: got {self.label!r}, allowed is one line of printable text")
+        check_one_line("label", self.label)
         limit = self.model.max_length
         longest = max(self.sequence_length, self.evaluation_length or 0)
         if limit is not None and longest > limit:
