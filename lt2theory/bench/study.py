@@ -6,7 +6,7 @@ AdamW, and the evaluation after every `EVALUATE_EVERY` steps.
 
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ WORKLOADS = {
 
 
 def bench_study(
-    names: Iterable[str] = ("words", "recall-4", "recall-64"),
+    names: Sequence[str] = ("words", "recall-4", "recall-64"),
     *,
     at_once: Iterable[int] = (1, 2, 4, 8),
     seconds: float = 6.0,
@@ -122,7 +122,6 @@ def bench_study(
     Raises:
         ValueError: There is no CUDA device, or a name is not a workload.
     """
-    names = tuple(names)
     for name in names:
         if name not in WORKLOADS:
             raise ValueError(unknown_name("workloads", name, WORKLOADS))
@@ -137,9 +136,7 @@ def bench_study(
             "flops": step_flops(config.model, config.batch_size, length),
             "block_passes": config.model.num_layers * config.model.num_loops,
         }
-        found = []
-        if device == "cuda":
-            found.append(asdict(plain_rate(config, seconds)))
+        found = [asdict(plain_rate(config, seconds))] if device == "cuda" else []
         for count in at_once:
             configs = [WORKLOADS[name].config(seed, device=device) for seed in range(count)]
             found.append(asdict(shared_rate(configs, seconds)))
