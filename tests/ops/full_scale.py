@@ -117,10 +117,12 @@ LAUNCHES: Sequence[tuple[Callable[[torch.dtype], None], torch.dtype]] = (
 """Prompts and training, forward and backward: a function, and the dtype for it."""
 
 
-def decode(pattern: str, batch: int, capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of the decoder in bfloat16, through one layer of a pattern."""
+def decode(
+    pattern: str, batch: int, capacity: int, monkeypatch: pytest.MonkeyPatch, **sizes: object
+) -> None:
+    """A step of the decoder in bfloat16, through one layer of a pattern; `sizes` may be others."""
     small = {"pattern": pattern, "num_layers": 1, "num_loops": 1, "vocab_size": 64}
-    config = LoopedConfig(**full_scale("gdn").model_dump() | small)
+    config = LoopedConfig(**full_scale("gdn").model_dump() | small | sizes)
     with torch.no_grad():
         model = LoopedModel(config).to(torch.bfloat16)
         cache = model.new_cache(batch)

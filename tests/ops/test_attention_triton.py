@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.ops import AttentionProblem, attention_triton
+from lt2theory.ops import AttentionProblem
 from lt2theory.ops.attention_reference import reference_attention
 from lt2theory.ops.attention_triton import triton_attention
 
@@ -152,13 +152,6 @@ def test_heads_that_do_not_lie_one_after_the_other(device: str) -> None:
     for output in outputs:
         output.sum().backward()
     assert all(torch.equal(views[name].grad, apart[name].grad) for name in NAMES)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_more_rows_than_a_grid_has_programs(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A launch for each of two rows and its segments."""
-    monkeypatch.setattr(attention_triton, "_MOST_HEADS", 3)
-    compare(make(20, 20, 6, device=device, segments="documents"))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -59,7 +59,7 @@ def test_auto_takes_it_for_more_queries_than_the_window(
     workload: AttentionWorkload, asked: list[object]
 ) -> None:
     assert ATTENTIONS.choose(workload).backend.name == "triton"
-    assert asked == [AttentionClass.of("window 1", workload)]
+    assert asked == [AttentionClass.of("window 2", workload)]
     short = ATTENTIONS.choose(replace(workload, length=64))
     assert short.backend.name == "chunked"
     assert "not triton: 64 queries are no more than the window's 64 keys" in str(short)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lt2theory.ops.fused.triton_highest import LOWEST, find_least, slots, take_highest
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
+from lt2theory.ops.triton_grid import place_of
 
 MOST = 2**14
 """Places that can be taken."""
@@ -116,8 +117,7 @@ def _choice_kernel(
     PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a slice and row."""
-    piece = tl.program_id(0)
-    b = tl.program_id(1).to(tl.int64)
+    piece, b = place_of(SLICES)
     j = tl.arange(0, SLICE)
     place = piece * SLICE + j
     s = tl.arange(0, BS)
@@ -207,7 +207,7 @@ def highest_places(
     some_order = order.new_empty(batch, slices * slice_size)
     counts, starts = order.new_empty(batch, slices), order.new_empty(batch, slices)
     early = overlaps(order.device)
-    _choice_kernel[(slices, batch)](
+    _choice_kernel[(slices * batch,)](
         order, length, first, some_order, some, counts, starts, arrived, out, count,
         SLICE=slice_size, SLICES=slices, BS=max(2, triton.next_power_of_2(slices)),
         STEPS=(slices - 1).bit_length(), K=top_k, BK=max(2, triton.next_power_of_2(top_k)),

@@ -11,6 +11,7 @@ from torch import Tensor
 from lt2theory.ops.fused.triton_highest import turn_bits
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
 from lt2theory.ops.fused.triton_place import IndexLayout
+from lt2theory.ops.triton_grid import place_of
 
 _TILE = 128
 """Keys of one program."""
@@ -21,15 +22,15 @@ _TILE = 128
 def _score_kernel(
     P, INDEX_KEYS, LENGTH, ORDER, scale, stride, capacity, queries_at, weights_at,
     N: tl.constexpr, DI: tl.constexpr, BH: tl.constexpr, BI: tl.constexpr, BM: tl.constexpr,
-    PREC: tl.constexpr, PDL: tl.constexpr,
+    TILES: tl.constexpr, PREC: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row and tile of keys; writes whole numbers in the order of the scores."""
-    b = tl.program_id(1).to(tl.int64)
-    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    tile, b = place_of(TILES)
+    m = tile * BM + tl.arange(0, BM)
     wait_for_last(PDL)
     let_next_start(PDL)
     length = tl.load(LENGTH)
-    if tl.program_id(0) * BM < length:
+    if tile * BM < length:
         n = tl.arange(0, BH)
         i = tl.arange(0, BI)
         row = P + b * stride
@@ -65,12 +66,12 @@ def index_order(
     """
     batch, capacity, width = index_keys.shape
     order = torch.empty(batch, capacity, dtype=torch.int32, device=index_keys.device)
-    early = overlaps(order.device)
-    _score_kernel[(triton.cdiv(capacity, _TILE), batch)](
+    early, tiles = overlaps(order.device), triton.cdiv(capacity, _TILE)
+    _score_kernel[(tiles * batch,)](
         projected, index_keys, length, order, (index.heads * width) ** -0.5, projected.stride(0),
         capacity, index.queries, index.weights,
         N=index.heads, DI=width, BH=max(16, triton.next_power_of_2(index.heads)),
-        BI=max(16, triton.next_power_of_2(width)), BM=_TILE,
+        BI=max(16, triton.next_power_of_2(width)), BM=_TILE, TILES=tiles,
         PREC="ieee" if projected.dtype == torch.float32 else "tf32", PDL=early,
         num_warps=4, launch_pdl=early,
     )  # fmt: skip

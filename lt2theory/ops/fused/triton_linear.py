@@ -70,9 +70,10 @@ def _linear_kernel(
     is a case of its own below, since Hopper's wide matrix instruction wants two axes.) The weights
     of the FIRST round (0 or 1) wait in registers and are used last.
     """
-    m = tl.program_id(1) * BM + tl.arange(0, BM)
+    # Rows go along x, as they are data, and mostly one tile: outputs then follow one another.
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
     b = tl.arange(0, BN)
-    n = tl.program_id(0) * REAL + b
+    n = tl.program_id(1) * REAL + b
     mine = (b < REAL) & (n < N)
     rows_at = X + m.to(tl.int64) * D
     # Outputs beyond the last are taken for the last one, and not stored.
@@ -226,7 +227,7 @@ def few_rows_linear(
     even, begun = width % (tile.slices * inputs) == 0, tile.slices * inputs * tile.first
     # What is fetched to L2 has to begin and end at 16 bytes.
     fetches = early and even and begun + tile.ahead <= width and weight.data_ptr() % 16 == 0
-    _linear_kernel[(triton.cdiv(outputs, real), triton.cdiv(rows, tile.rows))](
+    _linear_kernel[(triton.cdiv(rows, tile.rows), triton.cdiv(outputs, real))](
         x, weight, x if residual is None else residual, out, eps or 0.0, rows, outputs,
         D=width, BM=tile.rows, BN=tile.outputs, REAL=real, BD=inputs, SLICES=tile.slices,
         EVEN=even, NORM=eps is not None, SWIGLU=swiglu, ADD=residual is not None,

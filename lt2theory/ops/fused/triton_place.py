@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from lt2theory.ops.fused.triton_overlap import let_next_start, overlaps, wait_for_last
+from lt2theory.ops.triton_grid import place_of
 
 
 @triton.jit
@@ -141,12 +142,11 @@ def _place_kernel(
     P, KEYS, VALUES, POOLED_KEYS, POOLED_VALUES, INDEX_KEYS, GAIN, BIAS, TURNS, INDEX_TURNS,
     LENGTH, FIRST, eps, stride, capacity, blocks, index_q_at, index_k_at,
     H: tl.constexpr, G: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
-    DI: tl.constexpr, SIZE: tl.constexpr, ROPE: tl.constexpr,
+    DI: tl.constexpr, SIZE: tl.constexpr, ROPE: tl.constexpr, UNITS: tl.constexpr,
     BK: tl.constexpr, BV: tl.constexpr, BI: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """One program a row and head: of keys, values, the indexer's key, then what only rotates."""
-    unit = tl.program_id(0)
-    b = tl.program_id(1).to(tl.int64)
+    unit, b = place_of(UNITS)
     wait_for_last(PDL)
     let_next_start(PDL)
     length = tl.load(LENGTH)
@@ -232,13 +232,13 @@ def place_token(
         inner, count = index.width, index.heads
     units = 2 * groups + (index is not None) + (0 if turns is None else heads + count)
     early = overlaps(keys.device)
-    _place_kernel[(units, batch)](
+    _place_kernel[(units * batch,)](
         projected, keys, values, *pooled, index_keys, *norm,
         *((length, length) if turns is None else turns), length, first,
         0.0 if index is None else index.eps, projected.stride(0), capacity, pooled[0].shape[1],
         0 if index is None else index.queries, 0 if index is None else index.keys,
         H=heads, G=groups, DK=width, DV=wide, DI=inner, SIZE=block_size,
-        ROPE=turns is not None,
+        ROPE=turns is not None, UNITS=units,
         BK=triton.next_power_of_2(-(-width // 2)), BV=triton.next_power_of_2(wide),
         BI=triton.next_power_of_2(max(1, -(-inner // 2))),
         PDL=early, num_warps=1, launch_pdl=early,

@@ -84,7 +84,7 @@ def read(heads: Heads, blocks: Blocks, choice: Choice) -> Parts:
     jobs = torch.searchsorted(tile_ends, jobs, right=True, out_int32=True)
     sizes = sizes_of(heads, tiling) | {"BN": _piece_width(heads, blocks)}
     del sizes["BK"], sizes["BV"]
-    block_forward_kernel[(len(jobs), parts.each)](
+    block_forward_kernel[(len(jobs) * parts.each,)](
         heads.q, heads.k, heads.v, blocks.last, choice.lists, choice.ends, tile_ends, jobs,
         parts.values, parts.lse, heads.scale * LOG2_E, length, heads.k.shape[1], complete,
         piece.first, piece.start, piece.length, len(choice.ends),
@@ -112,7 +112,7 @@ def join(
     most = min(_TOGETHER // (values * output.element_size()), _UNROLLED // 2, places)
     batch = max(1, most)
     unrolled = min(-(-places // batch), _UNROLLED // batch) * batch
-    join_kernel[(-(-piece.length // _JOINED), piece.count * repeat)](
+    join_kernel[(-(-piece.length // _JOINED) * piece.count * repeat,)](
         parts.values, parts.lse, parts.taken, output, lse,
         length, piece.first, piece.start, piece.length,
         G=count // repeat, R=repeat, P=places, EACH=parts.each, DV=values,
@@ -146,7 +146,7 @@ def add_gradients(
     (_, length, count, _), groups = heads.q.shape, heads.k.shape[2]
     complete = blocks.last.shape[1]
     sizes = sizes_of(heads, tiling) | {"BN": _piece_width(heads, blocks)}
-    block_gradient_kernel[(complete * parts.each, piece.count)](
+    block_gradient_kernel[(complete * parts.each * piece.count,)](
         heads.q, heads.k, heads.v, blocks.last, choice.lists, choice.ends,
         gradients.output, lse, gradients.dots, gradients.gates,
         parts.values, gradients.k, gradients.v, heads.scale * LOG2_E, heads.scale,

@@ -103,7 +103,7 @@ def _importances(
     rest = heads.k if compressed.rest is None else compressed.rest
     sizes = sizes_of(heads, tiling) | {"CK": cut(heads.q.shape[3])}
     del sizes["BK"], sizes["DV"], sizes["BV"]
-    importance_kernel[(-(-piece.length // tiling.queries), piece.count)](
+    importance_kernel[(-(-piece.length // tiling.queries) * piece.count,)](
         heads.q, heads.k, rest, lse, earlier.low, earlier.high, order, *bounds,
         heads.scale * LOG2_E, length, complete,
         piece.first, piece.start, piece.length, blocks.slots,
@@ -132,7 +132,7 @@ def _words(
             end = min(end, (columns + 1) * blocks.size - blocks.past - piece.start)
         if begin < end:
             rows = max(1, min(_ROWS, _HELD // columns))
-            choice_kernel[(-(-(end - begin) // rows), piece.count)](
+            choice_kernel[(-(-(end - begin) // rows) * piece.count,)](
                 order, *bounds, earlier.low, earlier.high, words, taken, length, complete,
                 piece.first, piece.start, begin, end, piece.length, words.shape[1], blocks.slots,
                 G=groups, BM=rows, BC=columns, num_warps=max(1, min(16, columns // _HELD)),
@@ -149,7 +149,7 @@ def _lists(
     from lt2theory.ops.sparse.triton_lists import count_kernel, list_kernel
 
     complete, tiles = blocks.last.shape[1], -(-piece.length // _LISTED)
-    grid = (tiles, words.shape[1], piece.count)
+    grid = (tiles * words.shape[1] * piece.count,)
     reach = (blocks.size - blocks.past - piece.start, blocks.size)
     sizes = (complete, piece.length, words.shape[1])
     # A sort by counting: tiles of queries count who takes a block, running sums of the counts say

@@ -176,12 +176,13 @@ def score(indexer: Indexer, start: int, stop: int, order: Int32[Tensor, "b c s"]
     rows = min(order.shape[1], 64 if wide else _UNIT)
     columns = 64 if wide else _UNIT
     block = Block(start, stop, keys, order)
-    grid = (triton.cdiv(keys, columns), block.whole_rows // rows, batch)
+    across, down = triton.cdiv(keys, columns), block.whole_rows // rows
     segmented = indexer.query_segments is not None and indexer.key_segments is not None
     segments = (indexer.query_segments, indexer.key_segments) if segmented else (order, order)
-    score_kernel[grid](
+    score_kernel[(across * down * batch,)](
         indexer.q, indexer.k, indexer.weight, *segments, order,
         length, indexer.num_keys, start, indexer.window or indexer.num_keys, *order.shape[1:],
+        across, down,
         N=heads, WIDTH=width, SEGMENTED=segmented, BT=rows, BS=columns,
         BI=min(64, max(16, triton.next_power_of_2(width))),
         PREC=precision(indexer.q),
@@ -205,7 +206,7 @@ def choose(indexer: Indexer, block: Block, thresholds: Thresholds) -> None:
 
     size = triton.next_power_of_2(block.keys)
     held = size <= _HELD
-    threshold_kernel[(block.stop - block.start, len(indexer.q))](
+    threshold_kernel[((block.stop - block.start) * len(indexer.q),)](
         block.order, thresholds.least, thresholds.cut,
         indexer.length, block.start, *block.order.shape[1:], block.keys, indexer.top_k,
         HALF=max(1, size // 2),
@@ -235,7 +236,7 @@ def selected_keys_lists(indexer: Indexer) -> Int32[Tensor, "b t 1 c"]:
     for start, stop in blocks_of(indexer, unit=unit):
         block = score(indexer, start, stop, order)
         choose(indexer, block, thresholds)
-        list_kernel[(stop - start, batch)](
+        list_kernel[((stop - start) * batch,)](
             order, thresholds.least, thresholds.cut, lists,
             length, start, *order.shape[1:], block.keys, indexer.top_k,
             BLOCK=min(2048, triton.next_power_of_2(block.keys)),

@@ -88,10 +88,10 @@ def fill_masks(block: Block, thresholds: Thresholds, masks: Masks) -> None:
     from lt2theory.ops.sparse.triton_index import TILE, mask_kernel
 
     batch, rows, columns = block.order.shape
-    grid = (-(-block.keys // TILE), block.whole_rows // TILE, batch)
-    mask_kernel[grid](
+    across, down = -(-block.keys // TILE), block.whole_rows // TILE
+    mask_kernel[(across * down * batch,)](
         block.order, thresholds.least, thresholds.cut, masks.mask, masks.flags,
-        thresholds.least.shape[1], block.start, rows, columns, BLOCK=TILE,
+        thresholds.least.shape[1], block.start, rows, columns, across, down, BLOCK=TILE,
     )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def _tiles(block: Block, masks: Masks, *, merged: int, transposed: bool) -> _Til
     line, step = (step, row) if transposed else (row, step)
     places = masks.flags.new_empty(len(masks.flags), lines, along)
     count = masks.flags.new_empty(len(masks.flags), lines)
-    tiles_kernel[(lines, len(masks.flags))](
+    tiles_kernel[(lines * len(masks.flags),)](
         masks.flags, places, count, lines, along, batch, line, step,
         MERGED=merged, BLOCK=min(1024, triton.next_power_of_2(along)),
     )  # fmt: skip
@@ -173,10 +173,10 @@ def _launch(
     tiling = TILINGS[name, kind_of(heads)]
     if name == "key_gradient":
         lists = _tiles(block, masks, merged=1, transposed=True)
-        grid = (-(-block.keys // tiling.keys), batch * groups)
+        grid = (-(-block.keys // tiling.keys) * batch * groups,)
     else:
         lists = _tiles(block, masks, merged=max(1, tiling.queries // TILE), transposed=False)
-        grid = (block.whole_rows // tiling.queries, batch * count)
+        grid = (block.whole_rows // tiling.queries * batch * count,)
     kernel[grid](
         heads.q, heads.k, heads.v, masks.mask, lists.places, lists.count, *tensors,
         heads.scale * LOG2_E, *(() if name == "forward" else (heads.scale,)),

@@ -147,7 +147,7 @@ def _key_gradient(
     tiling = _tiling("key_gradient", heads)
     tiles = -(-num_keys // tiling.keys)
     readers = lse if isinstance(spans, Window) else spans.readers(num_keys, tiling.keys)
-    span_key_gradient_kernel[(tiles, batch * groups, splits)](
+    span_key_gradient_kernel[(tiles * batch * groups, splits)](
         *_read(branch), readers, gradients.output, lse, gradients.dots, _gates(gradients), *written,
         *_scalars(branch), heads.scale, length, num_keys, batch, tiles,
         BRANCHES=gradients.dots.shape[-1], BRANCH=branch.number, ADD=add,
@@ -215,7 +215,7 @@ def _by_queries(
     _, length, count, _ = heads.q.shape
     num_keys, groups = heads.k.shape[1:3]
     tiling = _tiling(name, heads)
-    kernel[(-(-piece.length // tiling.queries), piece.count * (count // groups))](
+    kernel[(-(-piece.length // tiling.queries) * piece.count * (count // groups),)](
         *_read(branch), *tensors, *_scalars(branch), *factor,
         length, num_keys, piece.first, piece.start, piece.length,
         **_kinds(branch), **more, **sizes_of(heads, tiling),

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from lt2theory.ops.interpreting import whole_range
+from lt2theory.ops.triton_grid import place_of
 from lt2theory.ops.workload import is_interpreting
 
 if is_interpreting():
@@ -35,15 +36,15 @@ def block_forward_kernel(
 
     Widths are cut into pieces of CK and CV, so that 96 and 192 need no wider tiles.
     """
-    job = tl.load(JOBS + tl.program_id(0))
+    place, piece = place_of(tl.num_programs(0) // EACH)
+    job = tl.load(JOBS + place)
     if job < COUNT:
-        piece = tl.program_id(1)
         j = job.to(tl.int64) // C
         b = (FIRST + j) // G
         g = (FIRST + j) % G
         begin = tl.load(ENDS + job - 1, mask=job > 0, other=0)
         end = tl.load(ENDS + job)
-        tile = tl.program_id(0) - tl.load(TILE_ENDS + job - 1, mask=job > 0, other=0)
+        tile = place - tl.load(TILE_ENDS + job - 1, mask=job > 0, other=0)
         row = tile * BM + tl.arange(0, BM)
         inside = row < (end - begin) * R
         entry = tl.load(LISTS + begin + row // R, mask=inside, other=0)
@@ -92,10 +93,11 @@ def join_kernel(
     asks for each just before its use. BP parts are unrolled, because a loop that is carried out
     more than once moves every weight through shared memory.
     """
-    n = tl.program_id(0) * BM + tl.arange(0, BM)
+    tile, head = place_of(tl.cdiv(N, BM))
+    n = tile * BM + tl.arange(0, BM)
     inside = n < N
-    j = tl.program_id(1).to(tl.int64) // R
-    r = tl.program_id(1).to(tl.int64) % R
+    j = head // R
+    r = head % R
     row = (((FIRST + j) // G * T + START + n) * G + (FIRST + j) % G) * R + r
     part = (j * N + n) * P * R + r
     taken = tl.load(TAKEN + j * N + n, mask=inside, other=0) * EACH
@@ -159,18 +161,18 @@ def block_gradient_kernel(
 
     Only this program touches them, so the sums have a fixed order.
     """
-    j = tl.program_id(1).to(tl.int64)
+    place, j = place_of(C * EACH)
     b = (FIRST + j) // G
     g = (FIRST + j) % G
-    job = j * C + tl.program_id(0) // EACH
-    piece = tl.program_id(0) % EACH
+    job = j * C + place // EACH
+    piece = place % EACH
     begin = tl.load(ENDS + job - 1, mask=job > 0, other=0)
     rows = (tl.load(ENDS + job) - begin) * R
     if rows > 0:
         c = tl.arange(0, BK)
         w = tl.arange(0, BV)
         offset = piece * BN + tl.arange(0, BN)
-        m = tl.load(LAST + b * C + tl.program_id(0) // EACH) - SIZE + 1 + offset
+        m = tl.load(LAST + b * C + place // EACH) - SIZE + 1 + offset
         real = offset < SIZE
         key = (b * M + m) * G + g
         k_mask = real[:, None] & (c < DK)[None, :]

@@ -27,13 +27,13 @@ def span_of(LOW, HIGH, b, t, real, window, T, M, WINDOW: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def readers_of(READERS, b, window, T, M, B, TILES, WINDOW: tl.constexpr, BN: tl.constexpr):
-    """The first query that reads anything of the program's tile of keys, and the one after all."""
+def readers_of(READERS, b, tile, window, T, M, B, TILES, WINDOW: tl.constexpr, BN: tl.constexpr):
+    """The first query that reads anything of a tile of keys, and the one after all that do."""
     if WINDOW:
-        key = tl.program_id(0) * BN - (M - T)
+        key = tile * BN - (M - T)
         begin = tl.maximum(key, 0)
         end = tl.minimum(key + (BN - 1) + window, T)
     else:
-        begin = tl.load(READERS + b * TILES + tl.program_id(0))
-        end = tl.load(READERS + (B + b) * TILES + tl.program_id(0))
+        begin = tl.load(READERS + b * TILES + tile)
+        end = tl.load(READERS + (B + b) * TILES + tile)
     return begin, end

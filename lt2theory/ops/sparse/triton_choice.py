@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 
 from lt2theory.ops.interpreting import whole_range
+from lt2theory.ops.triton_grid import place_of
 from lt2theory.ops.workload import is_interpreting
 
 if is_interpreting():
@@ -68,8 +69,9 @@ def importance_kernel(
     above MOST.
     """
     # The last queries have the most blocks and start first.
-    n = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM + tl.arange(0, BM)
-    j = tl.program_id(1).to(tl.int64)
+    tiles = tl.cdiv(N, BM)
+    tile, j = place_of(tiles)
+    n = (tiles - 1 - tile) * BM + tl.arange(0, BM)
     b = (FIRST + j) // G
     g = (FIRST + j) % G
     t = START + n
@@ -140,8 +142,8 @@ def choice_kernel(
     It serves the queries BEGIN to END - 1 of N, none of which can take a block from BC on. Words
     from there on are left unwritten.
     """
-    n = BEGIN + tl.program_id(0) * BM + tl.arange(0, BM)
-    j = tl.program_id(1).to(tl.int64)
+    tile, j = place_of(tl.cdiv(END - BEGIN, BM))
+    n = BEGIN + tile * BM + tl.arange(0, BM)
     b = (FIRST + j) // G
     t = START + n
     c = tl.arange(0, BC)

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lt2theory.ops.triton_grid import place_of
 from lt2theory.ops.triton_softmax import add_tile, finish
 
 _KEYS_AT_A_TIME = 32
@@ -31,9 +32,9 @@ def _forward_kernel(
     BR: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
     """One program a query and key head: all its query heads read one list, softmax online."""
-    t = tl.program_id(0).to(tl.int64)
-    b = tl.program_id(1).to(tl.int64) // G
-    g = tl.program_id(1).to(tl.int64) % G
+    t, head = place_of(T)
+    b = head // G
+    g = head % G
     row = (b * T + t) * G + g
     r = tl.arange(0, BR)
     c = tl.arange(0, BK)
@@ -73,9 +74,9 @@ def _backward_kernel(
     BR: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
     """The probabilities again; gradients of keys and values are added where they came from."""
-    t = tl.program_id(0).to(tl.int64)
-    b = tl.program_id(1).to(tl.int64) // G
-    g = tl.program_id(1).to(tl.int64) % G
+    t, head = place_of(T)
+    b = head // G
+    g = head % G
     row = (b * T + t) * G + g
     r = tl.arange(0, BR)
     c = tl.arange(0, BK)
@@ -148,7 +149,7 @@ def _launch(
     values, count = v.shape[-1], lists.shape[-1]
     if q.numel() == 0:
         return
-    kernel[(length, batch * groups)](
+    kernel[(length * batch * groups,)](
         q, k, v, lists, *others, scale, length, k.shape[1],
         N=count, G=groups, GL=lists.shape[2], R=heads, DK=width, DV=values,
         BR=max(16, triton.next_power_of_2(heads)),

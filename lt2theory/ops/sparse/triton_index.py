@@ -15,6 +15,8 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
+from lt2theory.ops.triton_grid import place_of
+
 TILE = 64
 """Queries and keys of a tile whose emptiness is known."""
 
@@ -22,21 +24,23 @@ _LOWEST = tl.constexpr(-(2**31))
 """The number of a key that is not seen, below that of any score."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["across", "down"])
 @no_type_check
 def score_kernel(
-    Q, K, W, QUERY_SEGMENTS, KEY_SEGMENTS, ORDER, T, M, START, WINDOW, C, S,
+    Q, K, W, QUERY_SEGMENTS, KEY_SEGMENTS, ORDER, T, M, START, WINDOW, C, S, across, down,
     N: tl.constexpr, WIDTH: tl.constexpr, SEGMENTED: tl.constexpr,
     BT: tl.constexpr, BS: tl.constexpr, BI: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
     """One tile of `sum_n w_tn relu(q_tn . k_s)` as whole numbers in the same order."""
-    m = tl.program_id(0) * BS + tl.arange(0, BS)
-    row = tl.program_id(1) * BT + tl.arange(0, BT)
-    b = tl.program_id(2).to(tl.int64)
+    x, line = place_of(across)
+    y = (line % down).to(tl.int32)
+    b = line // down
+    m = x * BS + tl.arange(0, BS)
+    row = y * BT + tl.arange(0, BT)
     t = START + row
     place = M - T + t
     order = tl.full([BT, BS], _LOWEST, tl.int32)
-    if tl.program_id(0) * BS <= M - T + START + tl.program_id(1) * BT + BT - 1:
+    if x * BS <= M - T + START + y * BT + BT - 1:
         score = tl.zeros([BT, BS], tl.float32)
         for n in range(0, N):
             similar = tl.zeros([BT, BS], tl.float32)
@@ -121,9 +125,9 @@ def threshold_kernel(
     HALF is the largest power of two below the number of keys. A row is held in registers (HELD)
     or, where it is too long, read again for every digit.
     """
-    t = START + tl.program_id(0)
-    b = tl.program_id(1).to(tl.int64)
-    at = ORDER + (b * C + tl.program_id(0)) * S
+    row, b = place_of(tl.minimum(C, T - START))
+    t = START + row
+    at = ORDER + (b * C + row) * S
     m = tl.arange(0, BLOCK)
     held = tl.load(at + m, mask=m < KEYS, other=_LOWEST)
     # 64 bits, where no candidate overflows.
@@ -161,15 +165,17 @@ def threshold_kernel(
     tl.store(CUT + b * T + t, cut, mask=t < T)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["across", "down"])
 @no_type_check
 def mask_kernel(
-    ORDER, LEAST, CUT, MASK, FLAGS, T, START, C, S, BLOCK: tl.constexpr,
+    ORDER, LEAST, CUT, MASK, FLAGS, T, START, C, S, across, down, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One tile of the choice as bytes, and whether anything in it is chosen."""
-    m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    row = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    b = tl.program_id(2).to(tl.int64)
+    x, line = place_of(across)
+    y = (line % down).to(tl.int32)
+    b = line // down
+    m = x * BLOCK + tl.arange(0, BLOCK)
+    row = y * BLOCK + tl.arange(0, BLOCK)
     t = START + row
     at = (b * C + row[:, None]) * S + m[None, :]
     order = tl.load(ORDER + at)
@@ -180,7 +186,7 @@ def mask_kernel(
     tl.store(MASK + at, taken.to(tl.int8))
     flag = tl.max(tl.max(taken, 1), 0)
     tiles = S // BLOCK
-    tl.store(FLAGS + (b * (C // BLOCK) + tl.program_id(1)) * tiles + tl.program_id(0), flag)
+    tl.store(FLAGS + (b * (C // BLOCK) + y) * tiles + x, flag)
 
 
 @triton.jit
@@ -190,8 +196,7 @@ def tiles_kernel(
     MERGED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The tiles of one line (of a row of tiles, or of a column) that are not empty, in order."""
-    line = tl.program_id(0)
-    b = tl.program_id(1).to(tl.int64)
+    line, b = place_of(LINES)
     at = FLAGS + b * BATCH_STRIDE + line * MERGED * LINE_STRIDE
     out = LIST + (b * LINES + line) * ALONG
     count = tl.full([], 0, tl.int32)
@@ -214,9 +219,9 @@ def list_kernel(
     ORDER, LEAST, CUT, LISTS, T, START, C, S, KEYS, TOP_K, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The keys that one query takes, in the order of time."""
-    t = START + tl.program_id(0)
-    b = tl.program_id(1).to(tl.int64)
-    at = ORDER + (b * C + tl.program_id(0)) * S
+    row, b = place_of(tl.minimum(C, T - START))
+    t = START + row
+    at = ORDER + (b * C + row) * S
     out = LISTS + (b * T + t) * TOP_K
     least = tl.load(LEAST + b * T + t, mask=t < T, other=0x7FFFFFFF)
     cut = tl.load(CUT + b * T + t, mask=t < T, other=0)

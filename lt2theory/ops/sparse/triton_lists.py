@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from lt2theory.ops.sparse.triton_choice import count_bits
+from lt2theory.ops.triton_grid import place_of
 
 
 @triton.jit
@@ -26,12 +27,10 @@ def _set_before(bits):
 
 @triton.jit
 @no_type_check
-def _words_of_tile(WORDS, N, WIDTH, EARLIEST, SIZE, BLOCK: tl.constexpr):
-    """One word of every query of a tile, and the queries; 0 where all its blocks are too late."""
-    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    at = tl.program_id(2).to(tl.int64) * WIDTH + tl.program_id(1)
-    first = EARLIEST + tl.program_id(1) * 16 * SIZE
-    return tl.load(WORDS + at * N + n, mask=(n < N) & (n >= first), other=0), n
+def _words_of_tile(WORDS, N, tile, line, first, BLOCK: tl.constexpr):
+    """One word of every query of a tile, and the queries; 0 before the first that has any."""
+    n = tile * BLOCK + tl.arange(0, BLOCK)
+    return tl.load(WORDS + line * N + n, mask=(n < N) & (n >= first), other=0), n
 
 
 @triton.jit
@@ -51,12 +50,16 @@ def count_kernel(WORDS, COUNTS, C, N, WIDTH, EARLIEST, SIZE, BLOCK: tl.constexpr
     """
     i = tl.arange(0, 8)
     counts = tl.zeros([8], tl.int32)
-    if (tl.program_id(0) + 1) * BLOCK > EARLIEST + tl.program_id(1) * 16 * SIZE:
-        words, _ = _words_of_tile(WORDS, N, WIDTH, EARLIEST, SIZE, BLOCK)
+    tiles = tl.cdiv(N, BLOCK)
+    tile, line = place_of(tiles)
+    word = (line % WIDTH).to(tl.int32)
+    first = EARLIEST + word * 16 * SIZE
+    if (tile + 1) * BLOCK > first:
+        words, _ = _words_of_tile(WORDS, N, tile, line, first, BLOCK)
         counts = tl.sum(_pairs(words, i), 0)
     for half in tl.static_range(0, 2):
-        c = tl.program_id(1) * 16 + half * 8 + i
-        at = (tl.program_id(2).to(tl.int64) * C + c) * tl.num_programs(0) + tl.program_id(0)
+        c = word * 16 + half * 8 + i
+        at = (line // WIDTH * C + c) * tiles + tile
         tl.store(COUNTS + at, (counts >> (16 * half)) & 0xFFFF, mask=c < C)
 
 
@@ -69,16 +72,20 @@ def list_kernel(
 
     PLACES are the running sums of the counts of tiles, over all that `count_kernel` wrote.
     """
-    if (tl.program_id(0) + 1) * BLOCK > EARLIEST + tl.program_id(1) * 16 * SIZE:
-        words, n = _words_of_tile(WORDS, N, WIDTH, EARLIEST, SIZE, BLOCK)
+    tiles = tl.cdiv(N, BLOCK)
+    tile, line = place_of(tiles)
+    word = (line % WIDTH).to(tl.int32)
+    first = EARLIEST + word * 16 * SIZE
+    if (tile + 1) * BLOCK > first:
+        words, n = _words_of_tile(WORDS, N, tile, line, first, BLOCK)
         if tl.max(words & 0xFFFF, 0) > 0:
             i = tl.arange(0, 8)
             pairs = _pairs(words, i)
             before = tl.cumsum(pairs, 0) - pairs
             entry = n * SLOTS + (words >> 16)
             for half in tl.static_range(0, 2):
-                c = tl.program_id(1) * 16 + half * 8 + i
-                at = (tl.program_id(2).to(tl.int64) * C + c) * tl.num_programs(0) + tl.program_id(0)
+                c = word * 16 + half * 8 + i
+                at = (line // WIDTH * C + c) * tiles + tile
                 place = tl.load(PLACES + at - 1, mask=(c < C) & (at > 0), other=0)
                 to = place[None, :] + ((before >> (16 * half)) & 0xFFFF)
                 bits = (words >> (8 * half)) & 0xFF

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 from lt2theory.ops.interpreting import whole_range
+from lt2theory.ops.triton_grid import place_of
 from lt2theory.ops.triton_softmax import add_tile, finish
 from lt2theory.ops.workload import is_interpreting
 
@@ -30,9 +31,11 @@ def forward_kernel(
 ):  # fmt: skip
     """One tile of queries of one head; softmax online over the key tiles in its list."""
     # The last tiles have the most keys and start first.
-    tile = tl.num_programs(0) - 1 - tl.program_id(0)
-    b = tl.program_id(1).to(tl.int64) // H
-    h = tl.program_id(1).to(tl.int64) % H
+    tiles = LINES * LINE // BM
+    tile, head = place_of(tiles)
+    tile = tiles - 1 - tile
+    b = head // H
+    h = head % H
     g = h // (H // G)
     row = tile * BM + tl.arange(0, BM)
     t = START + row
@@ -74,9 +77,11 @@ def query_gradient_kernel(
     LINE: tl.constexpr, TILE: tl.constexpr, PREC: tl.constexpr,
 ):  # fmt: skip
     """The probabilities again, for the gradient of one tile of queries of one head."""
-    tile = tl.num_programs(0) - 1 - tl.program_id(0)
-    b = tl.program_id(1).to(tl.int64) // H
-    h = tl.program_id(1).to(tl.int64) % H
+    tiles = LINES * LINE // BM
+    tile, head = place_of(tiles)
+    tile = tiles - 1 - tile
+    b = head // H
+    h = head % H
     g = h // (H // G)
     row = tile * BM + tl.arange(0, BM)
     t = START + row
@@ -123,9 +128,10 @@ def key_gradient_kernel(
 
     Only this program touches them, so the sums have a fixed order.
     """
-    b = tl.program_id(1).to(tl.int64) // G
-    g = tl.program_id(1).to(tl.int64) % G
-    m = tl.program_id(0) * BN + tl.arange(0, BN)
+    tile, head = place_of(tl.cdiv(tl.minimum(M, M - T + START + C), BN))
+    b = head // G
+    g = head % G
+    m = tile * BN + tl.arange(0, BN)
     c = tl.arange(0, BK)
     w = tl.arange(0, BV)
     key = (b * M + m) * G + g
@@ -135,7 +141,7 @@ def key_gradient_kernel(
     v = tl.load(V + key[:, None] * DV + w[None, :], mask=v_mask, other=0.0)
     dk = tl.zeros([BN, BK], tl.float32)
     dv = tl.zeros([BN, BV], tl.float32)
-    line = b * LINES + (tl.program_id(0) * BN) // LINE
+    line = b * LINES + (tile * BN) // LINE
     count = tl.load(COUNT + line)
     for j in range(0, H // G):
         for i in range(0, count * (TILE // BM)):

@@ -20,6 +20,7 @@ import triton.language as tl
 
 from lt2theory.ops.interpreting import whole_range
 from lt2theory.ops.sparse.triton_bounds import readers_of, span_of
+from lt2theory.ops.triton_grid import place_of
 from lt2theory.ops.triton_softmax import add_tile, finish
 from lt2theory.ops.workload import is_interpreting
 
@@ -37,9 +38,11 @@ def span_forward_kernel(
 ):  # fmt: skip
     """One tile of queries of one head; softmax online over its keys."""
     # The last tiles may have the most keys and start first.
-    n = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM + tl.arange(0, BM)
-    j = tl.program_id(1).to(tl.int64) // R
-    r = tl.program_id(1).to(tl.int64) % R
+    tiles = tl.cdiv(N, BM)
+    tile, head = place_of(tiles)
+    n = (tiles - 1 - tile) * BM + tl.arange(0, BM)
+    j = head // R
+    r = head % R
     b = (FIRST + j) // G
     g = (FIRST + j) % G
     t = START + n
@@ -92,9 +95,11 @@ def span_query_gradient_kernel(
     DO is the gradient of the gated sum of branches, of which this is number BRANCH. An only one is
     the sum itself, RESULT, without a gate, and its DOTS are written here.
     """
-    n = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM + tl.arange(0, BM)
-    j = tl.program_id(1).to(tl.int64) // R
-    r = tl.program_id(1).to(tl.int64) % R
+    tiles = tl.cdiv(N, BM)
+    tile, head = place_of(tiles)
+    n = (tiles - 1 - tile) * BM + tl.arange(0, BM)
+    j = head // R
+    r = head % R
     b = (FIRST + j) // G
     g = (FIRST + j) % G
     t = START + n
@@ -164,12 +169,13 @@ def span_key_gradient_kernel(
 ):  # fmt: skip
     """The gradients of one tile of keys and values of one key head.
 
-    Axis 2 of the grid shares the readers of a tile out over as many sums, which are added outside.
+    Axis 1 of the grid shares the readers of a tile out over as many sums, which are added outside.
     Only one program touches a place, so sums have a fixed order.
     """
-    b = tl.program_id(1).to(tl.int64) // G
-    g = tl.program_id(1).to(tl.int64) % G
-    m = tl.program_id(0) * BN + tl.arange(0, BN)
+    tile, head = place_of(TILES)
+    b = head // G
+    g = head % G
+    m = tile * BN + tl.arange(0, BN)
     c = tl.arange(0, BK)
     w = tl.arange(0, BV)
     key = (b * M + m) * G + g
@@ -181,10 +187,10 @@ def span_key_gradient_kernel(
     dv = tl.zeros([BN, BV], tl.float32)
     if SEGMENTS:
         asked = tl.load(ASKED + b * M + m, mask=m < M, other=-1)
-    begin, end = readers_of(READERS, b, window, T, M, B, TILES, WINDOW, BN)
+    begin, end = readers_of(READERS, b, tile, window, T, M, B, TILES, WINDOW, BN)
     tiles = tl.cdiv(tl.maximum(end - begin, 0), BM)
-    share = tl.cdiv(tiles, tl.num_programs(2))
-    first = tl.minimum(tl.program_id(2) * share, tiles)
+    share = tl.cdiv(tiles, tl.num_programs(1))
+    first = tl.minimum(tl.program_id(1) * share, tiles)
     stop = tl.minimum(first + share, tiles)
     for r in range(0, R):
         for i in range(first, stop):
@@ -213,7 +219,7 @@ def span_key_gradient_kernel(
             dp = tl.dot(v, tl.trans(do), input_precision=PREC)
             ds = p * (dp - dots[None, :])
             dk = tl.dot(ds.to(q.dtype), q, acc=dk, input_precision=PREC)
-    out = key + tl.program_id(2).to(tl.int64) * B * M * G
+    out = key + tl.program_id(1).to(tl.int64) * B * M * G
     dk_at = DK_OUT + out[:, None] * DK + c[None, :]
     dv_at = DV_OUT + out[:, None] * DV + w[None, :]
     dk = dk * factor

@@ -116,10 +116,10 @@ def _window_of_segments(draw: Draw) -> Problem:
     return _window(draw, segments[None].to(draw.device))
 
 
-_SPANS = ("sparse.triton_span", "sparse.triton_bounds", "triton_softmax")
+_SPANS = ("sparse.triton_span", "sparse.triton_bounds", "triton_softmax", "triton_grid")
 _NSA = tuple(f"sparse.triton_{name}" for name in ("block", "choice", "gates", "lists"))
-_TILES = ("sparse.triton_index", "sparse.triton_masked", "triton_softmax")
-_LISTS = ("sparse.triton_index", "sparse.triton_gathered", "triton_softmax")
+_TILES = ("sparse.triton_index", "sparse.triton_masked", "triton_softmax", "triton_grid")
+_LISTS = ("sparse.triton_index", "sparse.triton_gathered", "triton_softmax", "triton_grid")
 
 CHECKS = (
     KernelCheck("window", _SPANS, _window),
@@ -127,6 +127,6 @@ CHECKS = (
     KernelCheck("NSA", (*_NSA, *_SPANS), _block_sparse),
     KernelCheck("DSA by tiles", _TILES, _masked),
     KernelCheck("DSA by lists", _LISTS, _listed, repeats=False),
-    KernelCheck("DSA, the choice", ("sparse.triton_index",), _choice),
+    KernelCheck("DSA, the choice", ("sparse.triton_index", "triton_grid"), _choice),
 )
 """By name; gradients of gathered keys are added in no fixed order."""

@@ -207,10 +207,10 @@ def _lone(draw: Draw) -> Problem:
 _CHOSEN = ("fused.triton_chosen_attention", "fused.triton_head_tiles", "fused.triton_shares")
 
 CHECKS = (
-    KernelCheck("place token", ("fused.triton_place",), _place),
+    KernelCheck("place token", ("fused.triton_place", "triton_grid"), _place),
     KernelCheck(
         "index step",
-        ("fused.triton_index_step", "fused.triton_choice", "fused.triton_highest"),
+        ("fused.triton_index_step", "fused.triton_choice", "fused.triton_highest", "triton_grid"),
         _index_step,
     ),
     KernelCheck("choose blocks", ("fused.triton_block_step",), _choose_blocks),
