@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lt2theory.bench.rates import copy_rate, product_rate, require_cuda, warm_ms
 from lt2theory.bench.rows import OnRow, unheard
-from lt2theory.ops.sparse.dsa import INDEXED_ATTENTIONS
+from lt2theory.ops.sparse.dsa import explain_indexed_attention
 from lt2theory.ops.sparse.dsa_reference import IndexedProblem
 from lt2theory.ops.sparse.index_launch import (
     Indexer,
@@ -25,9 +25,8 @@ from lt2theory.ops.sparse.index_launch import (
     new_thresholds,
     score,
 )
-from lt2theory.ops.sparse.nsa import BLOCK_ATTENTIONS
+from lt2theory.ops.sparse.nsa import explain_block_attention
 from lt2theory.ops.sparse.nsa_reference import BlockSparseProblem
-from lt2theory.ops.workload import AttentionWorkload
 
 Op = Literal["dsa", "nsa"]
 Problem = IndexedProblem | BlockSparseProblem
@@ -188,11 +187,10 @@ def runner_of(problem: Problem, backend: str) -> Callable[[], Tensor]:
     Returns:
         A run of it.
     """
-    workload = AttentionWorkload.of(problem)
     if isinstance(problem, IndexedProblem):
-        indexed = INDEXED_ATTENTIONS.choose(workload, backend).backend.load().attend
+        indexed = explain_indexed_attention(problem, backend=backend).backend.load().attend
         return lambda: indexed(problem)
-    blocks = BLOCK_ATTENTIONS.choose(workload, backend).backend.load()
+    blocks = explain_block_attention(problem, backend=backend).backend.load()
     return lambda: blocks(problem)
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -157,11 +158,12 @@ class AttentionWorkload:
     device_index: int = 0
 
     @classmethod
-    def of(cls, problem: AttentionProblem) -> "AttentionWorkload":
+    def of(cls, problem: AttentionProblem, **added: int) -> Self:
         """The workload that `problem` is.
 
         Args:
             problem: The attention.
+            added: What the workload of a sparse one has beside.
 
         Returns:
             Its workload.
@@ -179,6 +181,7 @@ class AttentionWorkload:
             key_heads=problem.k.shape[2],
             transformed=_is_transformed(),
             device_index=problem.q.device.index or 0,
+            **added,
         )
 
 

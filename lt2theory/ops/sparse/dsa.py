@@ -15,14 +15,15 @@ from lt2theory.ops.registry import Backend, Choice, Registry
 from lt2theory.ops.sparse.dsa_checks import checked_problem
 from lt2theory.ops.sparse.dsa_chunked import chunked_indexed_attention, chunked_indexer_loss
 from lt2theory.ops.sparse.dsa_reference import (
+    IndexedAttention,
     IndexedProblem,
     IndexerLoss,
     reference_indexed_attention,
     reference_indexer_loss,
 )
 from lt2theory.ops.sparse.dsa_triton import triton_indexed_attention
-from lt2theory.ops.sparse.triton_backend import declines, refuses
-from lt2theory.ops.workload import AttentionWorkload
+from lt2theory.ops.sparse.route import declines_indexed, describe_indexed, refuses
+from lt2theory.ops.sparse.workloads import IndexedWorkload, indexed_workload
 from tasks.names import unknown_name
 
 # Annotated as plain tensors for the reason given in lt2theory.ops.recurrence.
@@ -37,11 +38,11 @@ class IndexedRunner:
         loss: The indexer's loss.
     """
 
-    attend: Callable[[IndexedProblem], Tensor]
+    attend: IndexedAttention
     loss: Callable[[IndexedProblem, IndexerLoss], Tensor]
 
 
-INDEXED_ATTENTIONS: Registry[AttentionWorkload, IndexedRunner] = Registry(
+INDEXED_ATTENTIONS: Registry[IndexedWorkload, IndexedRunner] = Registry(
     "indexed_attention",
     (
         Backend(
@@ -49,7 +50,8 @@ INDEXED_ATTENTIONS: Registry[AttentionWorkload, IndexedRunner] = Registry(
             load=lambda: IndexedRunner(triton_indexed_attention, chunked_indexer_loss),
             merit="kernels score, choose and attend by blocks of queries; first derivatives only",
             refuses=refuses,
-            declines=declines,
+            declines=declines_indexed,
+            describes=describe_indexed,
         ),
         Backend(
             name="chunked",
@@ -196,7 +198,7 @@ def indexer_loss(
 
 def explain_indexed_attention(
     problem: IndexedProblem, *, backend: str = "auto"
-) -> Choice[AttentionWorkload, IndexedRunner]:
+) -> Choice[IndexedWorkload, IndexedRunner]:
     """Which backend would run this attention, and why.
 
     Args:
@@ -206,7 +208,7 @@ def explain_indexed_attention(
     Returns:
         The choice; `str()` of it is one line for a person.
     """
-    return INDEXED_ATTENTIONS.choose(AttentionWorkload.of(problem), backend)
+    return INDEXED_ATTENTIONS.choose(indexed_workload(problem), backend)
 
 
 def indexed_problem(

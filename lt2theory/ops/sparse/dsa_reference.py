@@ -5,6 +5,7 @@ Axes: b batch, t queries, m keys, h query heads, g key heads, k key width, v val
 and i width of the indexer.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -74,6 +75,10 @@ class IndexedProblem(AttentionProblem):
             query_segments=None if asking is None else asking[:, start:stop],
             key_segments=None if asked is None else asked[:, :keys],
         )
+
+
+IndexedAttention = Callable[[IndexedProblem], Tensor]
+"""A DeepSeek sparse attention to its outputs."""
 
 
 def index_scores(

@@ -34,6 +34,7 @@ from lt2theory.ops.sparse.masked_launch import (
     fill_masks,
 )
 from lt2theory.ops.sparse.tiling import Heads
+from lt2theory.ops.sparse.workloads import IndexedWorkload, indexed_workload
 
 _GATHER = 32
 """A key that one query head gathers costs about as much as so many that a tile of them reads."""
@@ -50,27 +51,27 @@ def triton_indexed_attention(problem: IndexedProblem) -> Float[Tensor, "b t h v"
     """
     if problem.q.shape[1] == 0 or problem.top_k >= problem.k.shape[1]:
         return chunked_attention(problem.plain())
-    if prefers_lists(problem):
+    if prefers_lists(indexed_workload(problem)):
         return listed_indexed_attention(problem)
     return masked_indexed_attention(problem)
 
 
-def prefers_lists(problem: IndexedProblem) -> bool:
+def prefers_lists(workload: IndexedWorkload) -> bool:
     """Whether lists are estimated to cost less than tiles.
 
     Args:
-        problem: The attention.
+        workload: The attention.
 
     Returns:
         Whether what all key heads gather for the queries weighs less than what all query heads
         read in whole tiles of 64 queries.
     """
-    length, num_keys = problem.q.shape[1], problem.k.shape[1]
-    read = num_keys - length // 2
-    if problem.window is not None:
-        read = min(read, problem.window)
-    tiles = -(-length // 64) * 64 * read * problem.q.shape[2]
-    lists = length * min(problem.top_k, read) * problem.k.shape[2]
+    length = workload.length
+    read = workload.num_keys - length // 2
+    if workload.window is not None:
+        read = min(read, workload.window)
+    tiles = -(-length // 64) * 64 * read * workload.num_heads
+    lists = length * min(workload.top_k, read) * workload.key_heads
     return _GATHER * lists < tiles
 
 

@@ -1,7 +1,5 @@
 """The public native sparse attention: checks its arguments, chooses a backend, runs it."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -10,13 +8,16 @@ from lt2theory.ops.autocast import own_precision
 from lt2theory.ops.reference import state_dtype
 from lt2theory.ops.registry import Backend, Choice, Registry
 from lt2theory.ops.sparse.nsa_chunked import chunked_block_sparse
-from lt2theory.ops.sparse.nsa_reference import BlockSparseProblem, reference_block_sparse
-from lt2theory.ops.sparse.triton_backend import declines, refuses, triton_block_sparse
-from lt2theory.ops.workload import AttentionWorkload
+from lt2theory.ops.sparse.nsa_reference import (
+    BlockAttentionRunner,
+    BlockSparseProblem,
+    reference_block_sparse,
+)
+from lt2theory.ops.sparse.route import declines_native, describe_native, refuses
+from lt2theory.ops.sparse.triton_backend import triton_block_sparse
+from lt2theory.ops.sparse.workloads import BlockSparseWorkload, block_sparse_workload
 
-BlockAttentionRunner = Callable[[BlockSparseProblem], Tensor]
-
-BLOCK_ATTENTIONS: Registry[AttentionWorkload, BlockAttentionRunner] = Registry(
+BLOCK_ATTENTIONS: Registry[BlockSparseWorkload, BlockAttentionRunner] = Registry(
     "native_sparse_attention",
     (
         Backend(
@@ -24,7 +25,8 @@ BLOCK_ATTENTIONS: Registry[AttentionWorkload, BlockAttentionRunner] = Registry(
             load=lambda: triton_block_sparse,
             merit="reads a block once for all queries that select it; first derivatives only",
             refuses=refuses,
-            declines=declines,
+            declines=declines_native,
+            describes=describe_native,
         ),
         Backend(
             name="chunked",
@@ -129,7 +131,7 @@ def native_sparse_attention(
 
 def explain_block_attention(
     problem: BlockSparseProblem, *, backend: str = "auto"
-) -> Choice[AttentionWorkload, BlockAttentionRunner]:
+) -> Choice[BlockSparseWorkload, BlockAttentionRunner]:
     """Which backend would run this native sparse attention, and why.
 
     Args:
@@ -139,7 +141,7 @@ def explain_block_attention(
     Returns:
         The choice; `str()` of it is one line for a person.
     """
-    return BLOCK_ATTENTIONS.choose(AttentionWorkload.of(problem), backend)
+    return BLOCK_ATTENTIONS.choose(block_sparse_workload(problem), backend)
 
 
 def _runs(segments: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ block is visible exactly where that token is.
 Axes: b batch, t queries, m keys, h query heads, g key heads, k key width, v value width.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -37,6 +38,10 @@ class BlockSparseProblem(AttentionProblem):
     gates: Float[Tensor, "b t h 3"]
     block_size: int
     num_blocks: int
+
+
+BlockAttentionRunner = Callable[[BlockSparseProblem], Tensor]
+"""A native sparse attention to its outputs."""
 
 
 def in_state_dtype(problem: BlockSparseProblem) -> BlockSparseProblem:

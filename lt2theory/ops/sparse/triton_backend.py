@@ -1,4 +1,4 @@
-"""Native sparse attention through our Triton kernels, blocks before queries, and what they refuse.
+"""Native sparse attention through our Triton kernels, blocks before queries.
 
 Every branch is attention to spans (`nsa_spans`), but for the chosen blocks. There the loops are
 turned round: a block of keys is read once for all queries that take it (`block_launch`), each of
@@ -24,9 +24,6 @@ from lt2theory.ops.sparse.nsa_parts import Branch, Gradients, whole
 from lt2theory.ops.sparse.nsa_reference import BlockSparseProblem
 from lt2theory.ops.sparse.nsa_spans import Layout
 from lt2theory.ops.sparse.tiling import Heads
-from lt2theory.ops.workload import AttentionWorkload, is_interpreting
-
-_WIDEST = 256
 
 
 def triton_block_sparse(problem: BlockSparseProblem) -> Float[Tensor, "b t h v"]:
@@ -198,35 +195,3 @@ def _by_rows(kernel: Any, branches: list[Tensor], others: tuple[Tensor, Tensor])
     kernel[(triton.cdiv(rows, 16),)](
         *branches, *others, rows, DV=values, BM=16, BV=triton.next_power_of_2(values)
     )
-
-
-def refuses(workload: AttentionWorkload) -> str | None:
-    """What the kernels cannot do.
-
-    Args:
-        workload: The attention.
-
-    Returns:
-        The reason, or None.
-    """
-    if workload.device != "cuda" and not is_interpreting():
-        return f"its kernels need a CUDA device, the tensors are on {workload.device}"
-    if workload.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        return f"its kernels have no {workload.dtype}"
-    if max(workload.key_width, workload.value_width) > _WIDEST:
-        return f"heads wider than {_WIDEST} do not fit their tiles"
-    return None
-
-
-def declines(workload: AttentionWorkload) -> str | None:
-    """What `auto` should not use the kernels for.
-
-    Args:
-        workload: The attention.
-
-    Returns:
-        The reason, or None.
-    """
-    if workload.device != "cuda":
-        return "an interpreter is for tests"
-    return None

@@ -18,7 +18,6 @@ from lt2theory.ops import (
     softmax_attention,
 )
 from lt2theory.ops.sparse.dsa import indexed_problem
-from lt2theory.ops.workload import AttentionWorkload
 
 BACKENDS = ["reference", "chunked", "auto"]
 
@@ -198,10 +197,3 @@ def test_a_loss_of_another_kind_is_refused() -> None:
         ValueError, match=r"kind: 'full' is not allowed \(choose from dense, sparse\)"
     ):
         indexer_loss(IndexedInputs(**tensors(), top_k=2), kind="full")
-
-
-@pytest.mark.parametrize(("device", "backend"), [("cuda", "triton"), ("cpu", "chunked")])
-def test_auto_takes_the_kernels_on_a_gpu_alone(device: str, backend: str) -> None:
-    shape = (64, 64, 2, 16, 16)
-    workload = AttentionWorkload(device, torch.bfloat16, *shape, window=None, segmented=False)
-    assert INDEXED_ATTENTIONS.choose(workload, "auto").backend.name == backend

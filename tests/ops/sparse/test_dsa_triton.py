@@ -22,6 +22,7 @@ from lt2theory.ops.sparse.dsa_triton import (
     masked_indexed_attention,
     prefers_lists,
 )
+from lt2theory.ops.sparse.workloads import IndexedWorkload
 
 DEVICES = [
     pytest.param("cpu", marks=pytest.mark.interpreter),
@@ -181,12 +182,10 @@ def test_gradients_of_tiles_are_the_same_to_the_last_bit(device: str) -> None:
 def test_lists_where_they_are_short() -> None:
     """Few new tokens, a long text, or many query heads a key head; tiles otherwise."""
 
-    def sized(length: int, keys: int, groups: int, window: int | None = None) -> IndexedProblem:
-        index = {"index_q": (length, 1, 1), "index_k": (keys, 1), "index_weight": (length, 1)}
-        sizes = {"q": (length, 16, 1), "k": (keys, groups, 1), "v": (keys, groups, 1), **index}
-        tensors = {name: torch.empty(1, *size, device="meta") for name, size in sizes.items()}
-        rest = {"scale": 1.0, "query_segments": None, "key_segments": None, "top_k": 2048}
-        return IndexedProblem(**tensors, **rest, window=window)
+    def sized(length: int, keys: int, groups: int, window: int | None = None) -> IndexedWorkload:
+        sizes = {"length": length, "num_keys": keys, "num_heads": 16, "key_heads": groups}
+        rest = {"key_width": 1, "value_width": 1, "window": window, "segmented": False}
+        return IndexedWorkload("cuda", torch.bfloat16, **sizes, **rest, top_k=2048)
 
     assert prefers_lists(sized(1, 8192, 16))
     assert not prefers_lists(sized(16384, 16384, 16))

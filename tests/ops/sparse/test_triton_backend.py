@@ -10,11 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from lt2theory.ops.sparse.dsa import INDEXED_ATTENTIONS
+from lt2theory.ops.sparse.dsa import explain_indexed_attention
 from lt2theory.ops.sparse.dsa_reference import IndexedProblem, reference_indexed_attention
-from lt2theory.ops.sparse.nsa import BLOCK_ATTENTIONS
+from lt2theory.ops.sparse.nsa import explain_block_attention
 from lt2theory.ops.sparse.nsa_reference import BlockSparseProblem, reference_block_sparse
-from lt2theory.ops.workload import AttentionWorkload
 
 DEVICES = [
     pytest.param("cpu", marks=pytest.mark.interpreter),
@@ -47,9 +46,8 @@ def with_segments(problem: Any, *, device: str) -> Any:
     )
 
 
-def compare(problem: Any, registry: Any, reference: Any, attend: Any) -> None:
-    workload = AttentionWorkload.of(problem)
-    run = attend(registry.choose(workload, "triton").backend.load())
+def compare(problem: Any, explain: Any, reference: Any, attend: Any) -> None:
+    run = attend(explain(problem, backend="triton").backend.load())
     both = []
     for dtype in (torch.float32, torch.float64):
         leaves = {
@@ -82,7 +80,9 @@ def test_deepseek(device: str, length: int, keys: int, groups: int, segmented: b
     given["index_weight"] = torch.randn(2, length, 3, generator=rng).to(device)
     problem = IndexedProblem(**given, top_k=4)
     problem = with_segments(problem, device=device) if segmented else problem
-    compare(problem, INDEXED_ATTENTIONS, reference_indexed_attention, lambda load: load.attend)
+    compare(
+        problem, explain_indexed_attention, reference_indexed_attention, lambda load: load.attend
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -95,19 +95,4 @@ def test_native(device: str, length: int, keys: int, groups: int, segmented: boo
     gates = torch.rand(2, length, 4, 3, generator=rng).to(device)
     problem = BlockSparseProblem(**given, gates=gates, block_size=3, num_blocks=2)
     problem = with_segments(problem, device=device) if segmented else problem
-    compare(problem, BLOCK_ATTENTIONS, reference_block_sparse, lambda load: load)
-
-
-def test_without_a_gpu_it_refuses_and_auto_says_so() -> None:
-    given, _ = tensors(length=3, keys=3, groups=2, device="cpu")
-    problem = BlockSparseProblem(**given, gates=torch.rand(2, 3, 4, 3), block_size=2, num_blocks=1)
-    workload = AttentionWorkload.of(problem)
-    choice = BLOCK_ATTENTIONS.choose(workload)
-    assert choice.backend.name == "chunked"
-    assert "not triton: " in str(choice)
-    wide = replace(workload, device="cuda", key_width=300)
-    with pytest.raises(ValueError, match="heads wider than 256 do not fit"):
-        BLOCK_ATTENTIONS.choose(wide, "triton")
-    doubles = replace(workload, device="cuda", dtype=torch.float64)
-    with pytest.raises(ValueError, match=r"no torch\.float64"):
-        BLOCK_ATTENTIONS.choose(doubles, "triton")
+    compare(problem, explain_block_attention, reference_block_sparse, lambda load: load)
