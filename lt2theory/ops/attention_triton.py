@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from lt2theory.ops.attention_chunked import chunked_attention
 from lt2theory.ops.attention_reference import AttentionProblem
-from lt2theory.ops.selftest import find_verdict
+from lt2theory.ops.selftest import find_verdict, known_verdict
 from lt2theory.ops.selftest_attention import AttentionClass
 from lt2theory.ops.sparse import span_launch
 from lt2theory.ops.sparse.nsa_parts import Branch, Gradients, whole
@@ -142,3 +142,15 @@ def declines(workload: AttentionWorkload) -> str | None:
         return f"{workload.length} queries are no more than the window's {workload.window} keys"
     verdict = find_verdict(AttentionClass.of(_KERNEL, workload), triton_attention)
     return None if verdict.passed else str(verdict)
+
+
+def describe(workload: AttentionWorkload) -> str | None:
+    """The verdict on the kernels, once `auto` has asked for it.
+
+    Args:
+        workload: The attention.
+
+    Returns:
+        It as text, or None.
+    """
+    return known_verdict(AttentionClass.of(_KERNEL, workload))

@@ -88,6 +88,7 @@ ATTENTIONS: Registry[AttentionWorkload, AttentionRunner] = Registry(
             lacks=attention_triton.lacks,
             refuses=attention_triton.refuses,
             declines=attention_triton.declines,
+            describes=attention_triton.describe,
         ),
         Backend(
             name="chunked",

@@ -66,6 +66,15 @@ def test_auto_takes_it_for_more_queries_than_the_window(
     assert len(asked) == 1
 
 
+@pytest.mark.usefixtures("asked")
+def test_the_verdict_is_told_once_it_is_known(
+    workload: AttentionWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = Verdict(True, "output", 1e-3, 2e-2)
+    monkeypatch.setattr(selftest, "_VERDICTS", {AttentionClass.of("window 2", workload): passed})
+    assert str(ATTENTIONS.choose(workload)).endswith(f"first derivatives only: {passed}")
+
+
 def test_auto_does_not_take_what_fails_the_self_test(
     workload: AttentionWorkload, asked: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

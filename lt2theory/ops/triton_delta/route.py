@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lt2theory.ops.factors import Factors
 from lt2theory.ops.fla import route as fla_route
-from lt2theory.ops.selftest import find_verdict
+from lt2theory.ops.selftest import find_verdict, known_verdict
 from lt2theory.ops.selftest_recurrence import RecurrenceClass
 from lt2theory.ops.selftest_verdicts import Verdict
 from lt2theory.ops.triton_delta.tiles import (
@@ -88,8 +88,14 @@ def describe(workload: RecurrenceWorkload) -> str | None:
         workload: What is to be computed.
 
     Returns:
-        The sizes of their tiles.
+        The sizes of their tiles, and the verdict on them once `auto` has asked for it.
     """
+    verdict = known_verdict(RecurrenceClass.of(_KERNEL, workload))
+    return _tiles(workload) if verdict is None else f"{_tiles(workload)}; {verdict}"
+
+
+def _tiles(workload: RecurrenceWorkload) -> str:
+    """The sizes of the kernels' tiles, for a person."""
     widths = workload.key_width, workload.value_width
     if not workload.gradients and goes_ahead(*widths, workload.length * workload.num_factors):
         ahead = ahead_tiles(*widths)

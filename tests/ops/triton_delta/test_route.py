@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lt2theory.ops import RECURRENCES
+from lt2theory.ops import RECURRENCES, selftest
 from lt2theory.ops import known_faults as faults
 from lt2theory.ops.fla import route as fla_route
 from lt2theory.ops.selftest_verdicts import Verdict
@@ -127,6 +127,13 @@ def test_auto_takes_them_for_narrow_heads(installed: list[str]) -> None:
     assert gla.backend.name == "chunked"
     assert "chunk_gla stopped for heads of 8, filled up to 16" in str(gla)
     assert not installed
+
+
+def test_the_verdict_is_told_once_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = Verdict(True, "gradient of k", 1e-3, 5e-3)
+    assert "self-test" not in str(RECURRENCES.choose(WORKLOAD))
+    monkeypatch.setattr(selftest, "_VERDICTS", {"delta_rule 3": passed})
+    assert str(RECURRENCES.choose(WORKLOAD)).endswith(f" values a program; {passed}")
 
 
 def test_a_failed_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
