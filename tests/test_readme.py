@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/curriculum.md", "docs/extending.md", "docs/linearization.md")
+PAGES = (
+    "README.md",
+    "docs/curriculum.md",
+    "docs/extending.md",
+    "docs/linearization.md",
+    "docs/scaling.md",
+)
 BLOCK = re.compile(r"<!-- test -->\n```(bash|python)\n(.*?)```", re.DOTALL)
 WRITTEN = re.compile(
     r"--(?:out|json|state|target)[ =]([a-z][\w./-]*)"

@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from lt2theory.experiments.search_space import LogUniform, Setting, Space, described, rounded
+from lt2theory.experiments.search_space import LogUniform, Setting, Space, Uniform, described
 from lt2theory.report.views import accuracies, outcomes, stage_outcomes
 from lt2theory.training import CurriculumConfig
 
 if TYPE_CHECKING:
     import optuna
 
-SAMPLER_SEED = 0
-"""The same for every arm, so that what is tried before anything is known is the same too."""
-
 CarryOut = Callable[[Mapping[str, Sequence[Setting]], str], pd.DataFrame]
 """Carries settings by arm out, in a study of the given name, and returns its tidy table."""
 
 
 def guided_round(
-    arms: Sequence[CurriculumConfig], space: Space, number: int, carry_out: CarryOut
+    arms: Sequence[CurriculumConfig], space: Space, number: int, carry_out: CarryOut, *, seed: int
 ) -> tuple[list[Setting], pd.DataFrame]:
     """Try as many settings for each arm, one after another.
 
@@ -34,6 +31,8 @@ def guided_round(
         space: What may be varied.
         number: Suggestions an arm; one that comes again is not run again.
         carry_out: How the settings of one turn are run.
+        seed: Of the sampler, 0..2^32 - 1; the same for every arm, so that what is tried before
+            anything is known is the same too.
 
     Returns:
         The settings that were tried, each once, and the tidy table of all runs.
@@ -41,7 +40,7 @@ def guided_round(
     Raises:
         ValueError: Optuna is not installed.
     """
-    samplers = {arm.label: _new_study() for arm in arms}
+    samplers = {arm.label: _new_study(seed) for arm in arms}
     tried: dict[str, Setting] = {}
     known: dict[tuple[str, str], float] = {}
     tables: list[pd.DataFrame] = []
@@ -50,7 +49,7 @@ def guided_round(
         asked = {label: suggested(trial, space) for label, trial in trials.items()}
         new = {label: [s] for label, s in asked.items() if (label, described(s)) not in known}
         if new:
-            tables.append(carry_out(new, f"turn-{turn:03d}"))
+            tables.append(carry_out(new, f"guided/turn-{turn:03d}"))
         for arm in arms:
             setting = asked[arm.label]
             place = arm.label, described(setting)
@@ -72,8 +71,10 @@ def suggested(trial: "optuna.Trial", space: Space) -> dict[str, Any]:
         Values by dotted name; numbers are rounded as random ones are.
     """
     return {
-        name: rounded(trial.suggest_float(name, axis.low, axis.high, log=True))
-        if isinstance(axis, LogUniform)
+        name: axis.rounded(
+            trial.suggest_float(name, axis.low, axis.high, log=isinstance(axis, LogUniform))
+        )
+        if isinstance(axis, Uniform)
         else axis[trial.suggest_categorical(name, tuple(range(len(axis))))]
         for name, axis in space.items()
     }
@@ -108,7 +109,7 @@ def merit(table: pd.DataFrame, arm: CurriculumConfig, setting: Setting) -> float
     return sum(scores) / len(scores)
 
 
-def _new_study() -> "optuna.Study":
+def _new_study(seed: int) -> "optuna.Study":
     try:
         import optuna
     except ImportError as error:
@@ -118,7 +119,7 @@ def _new_study() -> "optuna.Study":
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # a line a study otherwise
     try:
-        sampler = optuna.samplers.TPESampler(seed=SAMPLER_SEED)
+        sampler = optuna.samplers.TPESampler(seed=seed)
         return optuna.create_study(direction="maximize", sampler=sampler)
     finally:
         optuna.logging.set_verbosity(level)

@@ -16,8 +16,15 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from lt2theory.experiments.search_guided import guided_round
-from lt2theory.experiments.search_space import Setting, Space, configured, described, draw_settings
+from lt2theory.experiments.search_guided import CarryOut, guided_round
+from lt2theory.experiments.search_space import (
+    Setting,
+    Space,
+    check_space,
+    configured,
+    described,
+    draw_settings,
+)
 from lt2theory.report.views import accuracies, outcomes, stage_outcomes
 from lt2theory.runs import Progress
 from lt2theory.training import CurriculumConfig, run_many
@@ -34,6 +41,8 @@ class Effort:
 
     sampler: Sampler = "random"
     """How settings are found: drawn at random, or suggested by Optuna's TPE (`search_guided`)."""
+    sampler_seed: int = 0
+    """Seed of the draw, or of Optuna's sampler for every arm."""
     settings: int = 40
     """Settings an arm; those that are drawn are the same for every arm."""
     seeds: int = 2
@@ -47,6 +56,10 @@ class Effort:
         """Check the numbers."""
         if self.sampler not in get_args(Sampler):
             raise ValueError(unknown_name("sampler", self.sampler, get_args(Sampler)))
+        if not 0 <= self.sampler_seed < 2**32:
+            raise ValueError(
+                f"sampler_seed: got {self.sampler_seed}, allowed are whole numbers 0..{2**32 - 1}"
+            )
         for name in ("settings", "seeds", "finalists", "further_seeds"):
             value = getattr(self, name)
             least = 0 if name == "further_seeds" else 1
@@ -72,7 +85,8 @@ def tune(
     Args:
         arms: One configuration an arm; labels must differ.
         space: What may be varied.
-        folder: Where the runs are kept, one study a round; the same call goes on where it stopped.
+        folder: Where the runs are kept, one study a round, or a turn of a guided search; the same
+            call goes on where it stopped, and one with more settings uses what is there.
         effort: How much each arm is given.
         workers: Runs at a time.
         progress: Told when a run ends.
@@ -84,24 +98,20 @@ def tune(
         evaluations). Rows of finalists hold all seeds.
 
     Raises:
-        ValueError: Two arms have one label, a setting does not fit, or Optuna is asked for and not
-            installed.
+        ValueError: Two arms have one label, a setting does not fit (`check_space`), Optuna is asked
+            for and not installed, or the folder holds another search.
         StudyError: Runs failed.
     """
     effort = effort or Effort()
     if len({arm.label for arm in arms}) < len(arms):
         raise ValueError(f"arms: labels {[arm.label for arm in arms]}, allowed are distinct ones")
+    check_space(arms, space)
     seeds = range(SEED, SEED + effort.seeds)
-    if effort.sampler == "tpe":
 
-        def carry_out(wanted: Mapping[str, Sequence[Setting]], name: str) -> pd.DataFrame:
-            return _round(arms, wanted, seeds, folder / "guided" / name, workers, progress)
+    def carry_out(wanted: Mapping[str, Sequence[Setting]], name: str) -> pd.DataFrame:
+        return _round(arms, wanted, seeds, folder / name, workers, progress)
 
-        settings, table = guided_round(arms, space, effort.settings, carry_out)
-    else:
-        settings = draw_settings(space, effort.settings)
-        first = {arm.label: settings for arm in arms}
-        table = _round(arms, first, seeds, folder / "round-1", workers, progress)
+    settings, table = _first_round(arms, space, effort, carry_out)
     ranked = standing(table, arms, settings)
     if not effort.further_seeds:
         return ranked
@@ -113,8 +123,20 @@ def tune(
         for arm in arms
     }
     seeds = range(seeds.stop, seeds.stop + effort.further_seeds)
-    more = _round(arms, best, seeds, folder / "round-2", workers, progress)
+    # What round 1 chose says who is here: other finalists than before are no other search.
+    more = _round(arms, best, seeds, folder / "round-2", workers, progress, overwrite=True)
     return standing(pd.concat([table, more], ignore_index=True), arms, settings)
+
+
+def _first_round(
+    arms: Sequence[CurriculumConfig], space: Space, effort: Effort, carry_out: CarryOut
+) -> tuple[list[Setting], pd.DataFrame]:
+    """The settings that were tried, and the tidy table of all runs."""
+    number, seed = effort.settings, effort.sampler_seed
+    if effort.sampler == "tpe":
+        return guided_round(arms, space, number, carry_out, seed=seed)
+    settings: list[Setting] = [*draw_settings(space, number, seed=seed)]
+    return settings, carry_out({arm.label: settings for arm in arms}, "round-1")
 
 
 def _round(
@@ -124,6 +146,8 @@ def _round(
     folder: Path,
     workers: int,
     progress: Progress | None,
+    *,
+    overwrite: bool = False,
 ) -> pd.DataFrame:
     configs = [
         configured(arm, setting, seed=seed)
@@ -131,7 +155,7 @@ def _round(
         for setting in settings.get(arm.label, ())
         for seed in seeds
     ]
-    return run_many(configs, folder, workers=workers, progress=progress)
+    return run_many(configs, folder, workers=workers, progress=progress, overwrite=overwrite)
 
 
 def standing(

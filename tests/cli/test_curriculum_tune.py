@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,11 +62,35 @@ def test_it_prints_every_arm_and_keeps_the_table(tmp_path: Path, capsys: Output)
     assert capsys.readouterr().out.splitlines() == printed
 
 
+def test_a_guided_search_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert tune("--sampler", "tpe", "--sampler-seed", "3") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "rescan: best of 2 settings"
+    assert printed[-1] == str(Path("runs", "tune-s3-tpe"))
+
+
+def test_a_guided_search_without_optuna_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert tune("--out", str(tmp_path / "search"), "--sampler", "tpe") == 2
+    error = capsys.readouterr().err
+    assert "--sampler: 'tpe' needs optuna" in error
+    assert "pip install 'lt2theory[search]'" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "search").exists()
+
+
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
         ("--settings 0", "settings: got 0, allowed are whole numbers >= 1"),
         ("--finalists 3", "finalists: got 3, allowed 1..2 (settings)"),
+        ("--sampler tpa", "--sampler: 'tpa' is not allowed"),
+        ("--sampler-seed -1", "--sampler-seed: got -1, allowed are whole numbers 0..4294967295"),
         ("--workers 0", "workers: got 0, allowed 1.."),
         ("--csv no/table.csv", "--csv: 'no/table.csv' cannot be written (no folder no)"),
         ("--setings 3", "--setings: no such option, perhaps you meant --settings"),

@@ -1,6 +1,7 @@
 """Guided searches: as many settings an arm, the same again when asked again, better than random."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from lt2theory.experiments import tuning
 from lt2theory.experiments.search_guided import guided_round, merit, suggested
-from lt2theory.experiments.search_space import LogUniform, described
+from lt2theory.experiments.search_space import LogUniform, Uniform, described
 from lt2theory.experiments.tuning import Effort, tune
 from lt2theory.runs import Study
 from tests.experiments.test_tuning import SPACE, arm
@@ -38,21 +39,39 @@ def test_an_arm_gets_as_many_and_the_same_search_is_the_same(tmp_path: Path) -> 
 def test_an_interrupted_search_ends_like_one_that_was_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = tune([arm("a")], SPACE, tmp_path / "whole", effort=EFFORT)
-    started: list[Path] = []
+    """Stopped in the middle of a turn, after the first arm's run; what is done is not run again."""
+    arms, effort = (arm("a"), arm("b", batch_size=8)), replace(EFFORT, settings=3)
+    whole = tune(arms, SPACE, tmp_path / "whole", effort=effort)
     carry_out = tuning.run_many
 
-    def third_stops(configs: Any, root: Path, **rest: Any) -> Any:
-        started.append(root)
-        if len(started) == 3:
+    def second_stops(configs: Any, root: Path, **rest: Any) -> Any:
+        if root.name == "turn-001":
+            carry_out(configs[:1], root, **rest)
             raise KeyboardInterrupt
         return carry_out(configs, root, **rest)
 
-    monkeypatch.setattr(tuning, "run_many", third_stops)
-    with pytest.raises(KeyboardInterrupt):
-        tune([arm("a")], SPACE, tmp_path / "cut", effort=EFFORT)
-    assert len(labels(tmp_path / "cut")) == 2
-    assert tune([arm("a")], SPACE, tmp_path / "cut", effort=EFFORT).equals(whole)
+    with monkeypatch.context() as patched:
+        patched.setattr(tuning, "run_many", second_stops)
+        with pytest.raises(KeyboardInterrupt):
+            tune(arms, SPACE, tmp_path / "cut", effort=effort)
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "cut").rglob("summary.json")}
+    assert len(done) == len(labels(tmp_path / "cut")) == 3
+    assert tune(arms, SPACE, tmp_path / "cut", effort=effort).equals(whole)
+    assert labels(tmp_path / "cut") == labels(tmp_path / "whole")
+    assert all(path.stat().st_mtime_ns == when for path, when in done.items())
+
+
+def test_another_seed_asks_for_other_settings(make_evidence: Any, outcome: Any) -> None:
+    def carry_out(wanted: Any, _: str) -> Any:
+        ((label, (setting,)),) = wanted.items()
+        name = f"{label} | {described(setting)}"
+        return make_evidence([outcome(name, 0, {5: False})]).table
+
+    def asked(seed: int) -> list[Any]:
+        settings, _ = guided_round([arm("a")], SPACE, 2, carry_out, seed=seed)
+        return settings
+
+    assert asked(1) == asked(1) != asked(2)
 
 
 def test_it_finds_more_than_chance_does(make_evidence: Any, outcome: Any) -> None:
@@ -67,7 +86,7 @@ def test_it_finds_more_than_chance_does(make_evidence: Any, outcome: Any) -> Non
         return make_evidence([outcome(name, 0, {5: learns})]).table
 
     one = arm("a", step_budget=300)
-    settings, _ = guided_round([one], space, 60, carry_out)
+    settings, _ = guided_round([one], space, 60, carry_out, seed=0)
     good = [
         1e-3 < s["optimiser.learning_rate"] < 4e-3 and s["model.num_heads"] == 2 for s in settings
     ]
@@ -87,7 +106,9 @@ def test_merit_follows_stages_then_accuracy_then_steps(make_evidence: Any, outco
 
 
 def test_suggestions_are_values_of_the_space() -> None:
-    space = {**SPACE, "optimiser.betas": ((0.9, 0.95), (0.9, 0.999))}
+    betas = ((0.9, 0.95), (0.9, 0.999))
+    space = {**SPACE, "optimiser.clip": Uniform(0.001, 1), "optimiser.betas": betas}
+    clips = []
     sampler = optuna.samplers.RandomSampler(seed=1)
     study = optuna.create_study(sampler=sampler)
     for _ in range(20):
@@ -95,7 +116,9 @@ def test_suggestions_are_values_of_the_space() -> None:
         rate = setting["optimiser.learning_rate"]
         assert 1e-3 <= rate <= 1e-2
         assert rate == float(f"{rate:.2g}")
-        assert setting["optimiser.betas"] in space["optimiser.betas"]
+        assert setting["optimiser.betas"] in betas
+        clips.append(setting["optimiser.clip"])
+    assert 0.3 < sorted(clips)[10] < 0.7  # evenly; the logarithm would have its middle at 0.03
 
 
 def test_without_optuna_nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

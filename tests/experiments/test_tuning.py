@@ -1,6 +1,7 @@
 """A search gives every arm the same, looks at the evaluation split alone, and ranks as it says."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from lt2theory.experiments.recipes import WORD_PROBLEM
 from lt2theory.experiments.search_space import LogUniform, described, draw_settings
 from lt2theory.experiments.searches import searches
-from lt2theory.experiments.tuning import Effort, standing, tune
+from lt2theory.experiments.tuning import Effort, Sampler, standing, tune
 from lt2theory.runs import Study
 from lt2theory.training import CurriculumConfig, load_summary
 
@@ -39,6 +40,8 @@ def arm(label: str, **changes: Any) -> CurriculumConfig:
         ({"seeds": 0}, "seeds: got 0, allowed are whole numbers >= 1"),
         ({"further_seeds": -1}, "further_seeds: got -1"),
         ({"finalists": 41}, r"finalists: got 41, allowed 1\.\.40"),
+        ({"sampler_seed": -1}, r"sampler_seed: got -1, allowed are whole numbers 0\.\.4294967295"),
+        ({"sampler_seed": 2**32}, "sampler_seed: got 4294967296"),
     ],
 )
 def test_an_effort_is_checked(wrong: dict[str, int], message: str) -> None:
@@ -70,6 +73,29 @@ def test_every_arm_gets_the_same_and_the_best_get_more(tmp_path: Path) -> None:
     assert again.equals(table)
     with pytest.raises(ValueError, match="allowed are distinct ones"):
         tune((arms[0], arms[0]), SPACE, tmp_path)
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_a_search_goes_on_with_more_settings_and_other_finalists(
+    sampler: Sampler, tmp_path: Path
+) -> None:
+    small = Effort(sampler=sampler, settings=2, seeds=1, finalists=2, further_seeds=1)
+    before = tune([arm("a")], SPACE, tmp_path, effort=small)
+    more = replace(small, settings=3, finalists=1)
+    table = tune([arm("a")], SPACE, tmp_path, effort=more)
+    assert list(table["seeds"]) == [2, 1, 1]
+    assert set(before["setting"]) < set(table["setting"])
+    with pytest.raises(ValueError, match="runs that are not in this one"):
+        tune([arm("a")], SPACE, tmp_path, effort=replace(more, sampler_seed=1))
+
+
+def test_a_space_that_does_not_fit_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    """Also where the sampler would come to the value late, or never."""
+    space = {**SPACE, "model.num_heads": (1, 3)}
+    effort = Effort(sampler="tpe", settings=1, seeds=1, finalists=1)
+    with pytest.raises(ValueError, match="num_heads: 3 does not divide width 8"):
+        tune([arm("a")], space, tmp_path / "search", effort=effort)
+    assert not (tmp_path / "search").exists()
 
 
 def test_the_ranking(outcome: Any, make_evidence: Any) -> None:
