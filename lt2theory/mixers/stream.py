@@ -12,7 +12,8 @@ class Stream:
     """The tokens of one call, as every layer and loop sees them.
 
     A segment is a run of tokens that belong together: a document, or the real tokens beside
-    left padding. Nothing (state, convolution, attention) crosses from one into another.
+    left padding. Nothing (state, convolution, attention) crosses from one into another. A state
+    sees where a run ends, attention which numbers are equal: every run has a number of its own.
 
     Attributes:
         positions: Position of each token within its segment, `[b t]`.

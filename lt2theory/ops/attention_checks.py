@@ -60,6 +60,24 @@ def check_segments(
     _check_one("key_segments", key_segments, k)
 
 
+def coming_again(segments: Tensor) -> tuple[int, int] | None:
+    """A segment that is no run of tokens: another stands between two of its own.
+
+    Args:
+        segments: Segment of every token `[batch, M]`; negative for padding, which may come again.
+
+    Returns:
+        Its row and its number, or None where every segment is one run.
+    """
+    starts = segments >= 0
+    starts[:, 1:] &= segments[:, 1:] != segments[:, :-1]
+    row = torch.arange(len(segments), device=segments.device)[:, None].expand_as(segments)
+    begun = torch.stack([row[starts], segments[starts]])
+    several, counts = torch.unique(begun, dim=1, return_counts=True)
+    again = several[:, counts > 1].T.tolist()
+    return (again[0][0], again[0][1]) if again else None
+
+
 def _check_one(name: str, segments: Tensor | None, like: Tensor) -> None:
     """Refuse segments that do not fit the queries or keys they belong to."""
     if segments is None:

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from lt2theory.ops.attention_checks import coming_again
 from lt2theory.ops.attention_reference import AttentionProblem, reference_attention
 from lt2theory.ops.fla.route import is_installed
 from lt2theory.ops.workload import AttentionWorkload, is_interpreting
@@ -73,24 +74,20 @@ def _borders(problem: AttentionProblem) -> Tensor | None:
         return None
     starts = torch.ones_like(segments, dtype=torch.bool)
     starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
-    _check_runs(problem, starts & (segments >= 0))
+    _check_runs(problem)
     begins = starts.flatten().nonzero().flatten()
     return torch.cat([begins, begins.new_tensor([segments.numel()])])
 
 
-def _check_runs(problem: AttentionProblem, starts: Tensor) -> None:
+def _check_runs(problem: AttentionProblem) -> None:
     """Refuse what borders cannot say: a segment that comes again, queries of other segments."""
     keys, queries = problem.key_segments, problem.query_segments
     assert keys is not None
     assert queries is not None
-    row = torch.arange(len(keys), device=keys.device)[:, None].expand_as(keys)
-    begun = torch.stack([row[starts], keys[starts]])
-    several, counts = torch.unique(begun, dim=1, return_counts=True)
-    if (counts > 1).any():
-        at, segment = (int(x) for x in several[:, counts > 1][:, 0])
+    if (again := coming_again(keys)) is not None:
         raise ValueError(
-            f"key_segments: segment {segment} comes again in row {at} after another, allowed for "
-            "backend 'fla' is one run of tokens a segment"
+            f"key_segments: segment {again[1]} comes again in row {again[0]} after another, "
+            "allowed for backend 'fla' is one run of tokens a segment"
         )
     if not torch.equal(queries, keys[:, keys.shape[1] - queries.shape[1] :]):
         raise ValueError(

@@ -92,7 +92,8 @@ def native_sparse_attention(
         num_blocks: Blocks that a query selects, its own among them, at least 1.
         window: Tokens of the window branch, at least 1; None for the whole past.
         scale: Factor on the scores, or None for `key width ** -0.5`.
-        query_segments: Segment of every query `[batch, L]`, int64: the last L of `key_segments`.
+        query_segments: Segment of every query `[batch, L]`, int64: the last L of `key_segments`,
+            which are what is read.
         key_segments: Segment of every key `[batch, M]`, int64; each run of equal ids is one
             segment, and nothing is read from another. Negative ids are padding, whose outputs are
             exactly zero.

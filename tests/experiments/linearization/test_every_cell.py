@@ -91,6 +91,7 @@ def test_layers_that_a_selection_has_chosen_are_kept(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("study", sorted({cell.study for cell in CELLS.values()}))
 def test_every_arm_runs(study: str, materials_folder: Path, tmp_path: Path) -> None:
     """In one folder, so that teachers are trained once."""
