@@ -48,7 +48,7 @@ ARMS = sorted(
     key=lambda name: "-kda-" not in name,
 )
 """One cell an arm, those of KDA first: FLA's kernels for it are tuned the longest."""
-ONE_AN_ARM = list({cell.config.label: name for name, cell in reversed(CELLS.items())}.values())
+ONE_AN_ARM = list({name.rpartition("-s")[0]: name for name in reversed(CELLS)}.values())
 """As `ARMS`, with arms whose seeds do not begin at 0."""
 WAITS = {"_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2"}
 """Operators that bring a number to the host, or whose shape depends on numbers."""
