@@ -7,6 +7,8 @@ import pytest
 from tests import fla_interpreter, shape_checks
 from tests.conformance import record
 
+shape_checks.install()  # before the conftests of folders, which import what is checked
+
 
 @pytest.fixture(scope="session", name="fla")
 def fla_fixture() -> ModuleType:
@@ -19,7 +21,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    shape_checks.install()
     record.configure(config)
 
 
