@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("docs/api.md", "docs/tasks.md")
+OURS = ("lt2theory", "tasks", "proofs_checks")
 COMMAND = "lt2theory.cli"
 """Its one name is the command line, which docs/commands.md describes."""
 
@@ -69,6 +70,54 @@ def test_every_public_name_is_on_a_page() -> None:
         if package not in modules | {COMMAND} and left:
             missing[package] = sorted(left)
     assert not missing, f"not in {' or '.join(PAGES)}: {missing}"
+
+
+def source(module: str) -> ast.Module:
+    """A module of ours, parsed; examples need not be imported to be looked up."""
+    path = ROOT / module.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def home(module: str, name: str) -> str:
+    """Where a name that a module of ours has is defined, through re-exports."""
+    for node in source(module).body:
+        if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+            origin = node.module or ""
+            return home(origin, name) if origin.startswith(OURS) else f"{origin}.{name}"
+    return f"{module}.{name}"
+
+
+def shown() -> set[str]:
+    """What the pages of the interface describe, each name where it is defined."""
+    names = [name.rpartition(".") for name in documented("autoclass") | documented("autofunction")]
+    found = {home(module, name) for module, _, name in names}
+    for module in documented("automodule"):
+        defined = (ast.ClassDef, ast.FunctionDef)
+        own = {node.name for node in source(module).body if isinstance(node, defined)}
+        found |= {home(module, name) for name in own | exports().get(module, set())}
+    return found
+
+
+def imported(text: str) -> set[str]:
+    """What the Python examples of a page import of ours, each name where it is defined."""
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    nodes = [n for block in blocks for n in ast.parse(block).body if isinstance(n, ast.ImportFrom)]
+    return {
+        home(node.module, alias.name)
+        for node in nodes
+        if node.module and node.module.startswith(OURS)
+        for alias in node.names
+    }
+
+
+def test_what_examples_import_is_on_a_page() -> None:
+    """What is not there may change without notice, so no reader is to build on it."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    wanted = {name for page in pages for name in imported(page.read_text(encoding="utf-8"))}
+    assert len(wanted) > 20
+    hidden = wanted - shown()
+    assert not hidden, f"not in {' or '.join(PAGES)}: {sorted(hidden)}"
 
 
 def test_nothing_private_is_exported() -> None:

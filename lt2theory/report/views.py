@@ -157,7 +157,7 @@ def task_setting(card: Mapping[str, object]) -> str:
         card: The task's card, as a run's summary keeps it.
 
     Returns:
-        For instance `supervision: final; layout: plain`; empty where the card does not say.
+        Both knobs with their values, a semicolon between them; empty where the card does not say.
     """
     return "; ".join(f"{name}: {card[name]}" for name in ("supervision", "layout") if name in card)
 
